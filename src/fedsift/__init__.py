@@ -1,0 +1,1 @@
+"""Which features and which participants are worth having, without showing the data."""

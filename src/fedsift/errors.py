@@ -1,0 +1,202 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Every error fedsift raises on purpose.
+
+Each one has a code, says what was found, what is needed and what to do next, and never carries
+a cell value, so it may be shown to another party as it is.
+
+    FedsiftError
+      DataError            E1xx  (also ValueError)   exit 2
+        ColumnError        E101  a column is missing, empty, or of the wrong kind
+        ValueProblem       E102  infinite values, text among numbers, one class only
+        AlignmentError     E103  rows or ids of the parties do not match
+        PartyError         E104  a party is empty or named twice
+        FileProblem        E105  a file cannot be read or written
+        UnknownDataset     E106  no such data set
+      ConfigError          E2xx  (also ValueError)   exit 2
+        ParameterError     E201  a parameter is out of range
+        JobError           E202  a job or party file is wrong (lists every problem)
+        UnknownMethod      E203  no such method
+      CryptoError          E3xx                      exit 3
+        FixedPointOverflow E301  a number does not fit the agreed fixed-point range
+        BadCiphertext      E302  what came in is not a ciphertext of the agreed parameters
+        NoiseExhausted     E303  a ciphertext can no longer be decrypted correctly
+        KeyTooWeak         E304  a key is below the required strength   (also ValueError)
+      ProtocolError        E4xx                      exit 3
+        BadFrame           E401  bytes that are no allowed message
+        UndeclaredFlow     E402  a message sent where its declaration does not allow
+        PartyFailed        E403  a party raised, timed out or vanished
+      PolicyViolation      E501                      exit 4
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class FedsiftError(Exception):
+    """Base of every error that fedsift raises on purpose."""
+
+    code: ClassVar[str] = "E000"
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, found: str, needed: str = "", action: str = "") -> None:
+        self.found = found
+        self.needed = needed
+        self.action = action
+        super().__init__(" ".join(part for part in (found, needed, action) if part))
+
+    @property
+    def one_line(self) -> str:
+        """The message as the command line prints it."""
+        return f"{self.code}: {self}"
+
+
+class DataError(FedsiftError, ValueError):
+    """Something about a party's data is wrong."""
+
+    code = "E100"
+
+
+class ColumnError(DataError):
+    """A column is missing, empty, or of the wrong kind."""
+
+    code = "E101"
+
+
+class ValueProblem(DataError):
+    """Values that no method can use: infinite numbers, text among numbers, one class only."""
+
+    code = "E102"
+
+
+class AlignmentError(DataError):
+    """The rows or ids of the parties do not match."""
+
+    code = "E103"
+
+
+class PartyError(DataError):
+    """A party is empty, or named twice."""
+
+    code = "E104"
+
+
+class FileProblem(DataError):
+    """A file cannot be read or written."""
+
+    code = "E105"
+
+
+class UnknownDataset(DataError):
+    """There is no data set of that name here."""
+
+    code = "E106"
+
+
+class ConfigError(FedsiftError, ValueError):
+    """A setting is wrong."""
+
+    code = "E200"
+
+
+class ParameterError(ConfigError):
+    """A parameter is out of range."""
+
+    code = "E201"
+
+
+class JobError(ConfigError):
+    """A job or party file is wrong; ``problems`` lists everything that is."""
+
+    code = "E202"
+
+    def __init__(
+        self, found: str, needed: str = "", action: str = "", *, problems: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(found, needed, action)
+        self.problems = problems
+
+
+class UnknownMethod(ConfigError):
+    """There is no method of that name."""
+
+    code = "E203"
+
+
+class CryptoError(FedsiftError):
+    """Encryption, decryption or fixed-point arithmetic cannot go on."""
+
+    code = "E300"
+    exit_code = 3
+
+
+class FixedPointOverflow(CryptoError):
+    """A number does not fit the agreed fixed-point range."""
+
+    code = "E301"
+
+
+class BadCiphertext(CryptoError):
+    """What came in is not a ciphertext or key of the agreed parameters."""
+
+    code = "E302"
+
+
+class NoiseExhausted(CryptoError):
+    """A ciphertext has no noise budget left, so its decryption could be wrong."""
+
+    code = "E303"
+
+
+class KeyTooWeak(CryptoError, ValueError):
+    """A key is below the required strength."""
+
+    code = "E304"
+    exit_code = 2
+
+
+class ProtocolError(FedsiftError):
+    """A party broke the rules of the protocol."""
+
+    code = "E400"
+    exit_code = 3
+
+
+class BadFrame(ProtocolError):
+    """Bytes arrived that are no allowed message."""
+
+    code = "E401"
+
+
+class UndeclaredFlow(ProtocolError):
+    """A message was sent where its declaration does not allow it."""
+
+    code = "E402"
+
+
+class PartyFailed(ProtocolError):
+    """A party raised, timed out or vanished; names the party, the message and the round."""
+
+    code = "E403"
+
+    def __init__(
+        self, party: str, message: str, round_number: int, reason: str, *, cause_code: str = ""
+    ) -> None:
+        self.party = party
+        self.message = message
+        self.round_number = round_number
+        self.reason = reason
+        self.cause_code = cause_code
+        super().__init__(
+            f"Party {party!r} failed while answering {message} in round {round_number}: {reason}",
+            "Every party must answer every request.",
+            f"Look at the log of {party!r}, mend the cause there and run the job again.",
+        )
+
+
+class PolicyViolation(FedsiftError):
+    """The run would disclose something a party's policy forbids."""
+
+    code = "E501"
+    exit_code = 4
