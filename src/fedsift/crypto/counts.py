@@ -116,6 +116,8 @@ class ColumnSpec:
         may share one slot.
     weight_bits : int
         Bit length of the guest's quadratic weights (Paillier sizes its masks with it).
+    expected_rows : int
+        Rows of the largest guest, for the layout of slots; more rows work too.
     """
 
     n_samples: int
@@ -123,6 +125,7 @@ class ColumnSpec:
     result_bits: int
     counting: bool = False
     weight_bits: int = 1
+    expected_rows: int = 1
 
 
 class ColumnOwner(Protocol):

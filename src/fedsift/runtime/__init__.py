@@ -1,1 +1,8 @@
-"""."""
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""What carries the messages: every party in this process, or an engine across organisations."""
+
+from fedsift.runtime.embedded import Outcome, run_embedded
+from fedsift.runtime.session import Progress
+
+__all__ = ["Outcome", "Progress", "run_embedded"]

@@ -1,0 +1,368 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Microsoft SEAL behind a small, strict door: BGV and BFV with numbers in slots.
+
+A ciphertext carries ``degree`` numbers of Z_t in two *slot rows* that rotate independently. What
+this module adds to the library: parameters chosen by code, checks of every byte that comes in,
+and circuit privacy (:meth:`SealPublic.hide_circuit`).
+
+Circuit privacy. The noise of a computed ciphertext depends on the plaintexts it was multiplied
+with, so whoever returns one to the key owner adds a fresh encryption of zero whose noise is
+uniform and ``2**40`` times larger than anything the computation can have left, and only then
+switches down to the smallest modulus. What the key owner sees is within statistical distance
+``2**-40 * degree`` of noise that does not depend on the function.
+
+SEAL keeps the GIL, so threads do not speed it up: kernels save operations instead.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import seal
+
+from fedsift.errors import BadCiphertext, KeyTooWeak, NoiseExhausted, ParameterError
+
+Slots = npt.NDArray[np.uint64]
+
+PRIME_BITS = 54
+SPECIAL_PRIME_BITS = 55
+MAX_LEVELS = {8192: 3, 16384: 7}
+"""Ciphertext primes that fit under 128-bit security beside the key-switching prime."""
+
+FLOODING_BITS = 40
+_HEADER_BYTES = 113  # what SEAL writes before the coefficients of an uncompressed ciphertext
+_SCHEMES = {"bgv": seal.scheme_type.bgv, "bfv": seal.scheme_type.bfv}
+
+
+@dataclass(frozen=True)
+class SealParameters:
+    """Ring, modulus chain and plaintext prime; 128-bit security or nothing.
+
+    Parameters
+    ----------
+    scheme : {"bgv", "bfv"}
+    degree : int
+        Ring degree and number of slots, 8192 or 16384.
+    levels : int
+        Primes of 54 bits in the ciphertext modulus.
+    plain_modulus : int
+        Prime t with t = 1 mod 2 * degree, so that numbers live in slots.
+    """
+
+    scheme: str
+    degree: int
+    levels: int
+    plain_modulus: int
+
+    def __post_init__(self) -> None:
+        if self.scheme not in _SCHEMES or self.degree not in MAX_LEVELS:
+            _refuse("scheme or ring degree", f"{sorted(_SCHEMES)} with {sorted(MAX_LEVELS)}")
+        if not 1 <= self.levels <= MAX_LEVELS[self.degree]:
+            _refuse("number of levels", f"1 to {MAX_LEVELS[self.degree]}")
+        if self.plain_modulus % (2 * self.degree) != 1 or self.plain_modulus.bit_length() > 60:
+            _refuse("plaintext modulus", "a prime of at most 60 bits, 1 modulo twice the degree")
+
+    @property
+    def row_size(self) -> int:
+        """Slots of one slot row."""
+        return self.degree // 2
+
+    @property
+    def plain_bits(self) -> int:
+        """Bit length of the plaintext modulus."""
+        return self.plain_modulus.bit_length()
+
+    @property
+    def modulus_bits(self) -> int:
+        """Bits of the full ciphertext modulus."""
+        return PRIME_BITS * self.levels
+
+    @property
+    def resting_level(self) -> int:
+        """Fewest primes a finished ciphertext can be switched down to and still decrypt."""
+        floor = self.plain_bits + math.log2(self.degree) / 2 + 7
+        return min(self.levels, math.ceil(floor / PRIME_BITS))
+
+    def ciphertext_bytes(self, level: int) -> int:
+        """Serialised size of a two-part ciphertext with ``level`` primes."""
+        return _HEADER_BYTES + 2 * level * self.degree * 8
+
+
+def _refuse(what: str, needed: str) -> NoReturn:
+    raise ParameterError(
+        f"The {what} of these SEAL parameters is not supported.",
+        f"Supported: {needed}.",
+        "Let fedsift choose the parameters.",
+    )
+
+
+def plain_primes(degree: int, bits: int, count: int = 1) -> tuple[int, ...]:
+    """Distinct primes of ``bits`` bits that allow slots in a ring of the given degree."""
+    if bits in (PRIME_BITS, SPECIAL_PRIME_BITS):
+        bits = SPECIAL_PRIME_BITS + 1  # never collide with a prime of the ciphertext modulus
+    moduli = seal.PlainModulus.Batching(degree, [bits] * count)
+    return tuple(int(modulus.value()) for modulus in moduli)
+
+
+class Workspace:
+    """Context, encoder and evaluator of one parameter set; built once and shared."""
+
+    def __init__(self, parameters: SealParameters) -> None:
+        self.parameters = parameters
+        chain = [PRIME_BITS] * parameters.levels + [SPECIAL_PRIME_BITS]
+        raw = seal.EncryptionParameters(_SCHEMES[parameters.scheme])
+        raw.set_poly_modulus_degree(parameters.degree)
+        raw.set_coeff_modulus(seal.CoeffModulus.Create(parameters.degree, chain))
+        raw.set_plain_modulus(parameters.plain_modulus)
+        self.context = seal.SEALContext(raw, True, seal.sec_level_type.tc128)
+        if not self.context.parameters_set():
+            raise KeyTooWeak(
+                f"SEAL refuses the parameters: {self.context.parameter_error_name()}.",
+                "Parameters of 128-bit security that allow slots are needed.",
+                "Let fedsift choose the parameters.",
+            )
+        self.evaluator = seal.Evaluator(self.context)
+        self.encoder = seal.BatchEncoder(self.context)
+        self._levels = self._level_ids()
+
+    def _level_ids(self) -> dict[int, seal.ParmsId]:
+        """Number of ciphertext primes -> SEAL's identifier of that level."""
+        levels = {}
+        data: seal.ContextData | None = self.context.first_context_data()
+        while data is not None:
+            levels[len(data.parms().coeff_modulus())] = data.parms_id()
+            data = data.next_context_data()
+        return levels
+
+    @property
+    def resting_level(self) -> int:
+        """The level finished ciphertexts travel at."""
+        return max(self.parameters.resting_level, min(self._levels))
+
+    def level_id(self, level: int) -> seal.ParmsId:
+        """SEAL's identifier of a level."""
+        return self._levels[level]
+
+    def encode(self, slots: Slots) -> seal.Plaintext:
+        """Numbers of Z_t (both slot rows, flat) to a plaintext."""
+        return self.encoder.encode(np.ascontiguousarray(slots, dtype=np.uint64).ravel())
+
+    def encode_factor(self, slots: Slots, level: int) -> seal.Plaintext:
+        """A plaintext ready to be multiplied many times at one level."""
+        return self.evaluator.transform_to_ntt(self.encode(slots), self._levels[level])
+
+    def to_bytes(self, ciphertext: seal.Ciphertext) -> bytes:
+        """Serialise without compression, so that the length is known in advance."""
+        return bytes(ciphertext.to_string(seal.compr_mode_type.none))
+
+    def ciphertext(self, blob: bytes, level: int) -> seal.Ciphertext:
+        """Load a ciphertext from another party; anything unexpected is refused."""
+        expected = self.parameters.ciphertext_bytes(level)
+        if len(blob) != expected or not blob.startswith(b"\x5e\xa1\x10"):
+            raise _bad(f"{len(blob)} bytes", f"{expected} bytes of an uncompressed ciphertext")
+        # SEAL trusts the sizes in its header for allocation, so they are compared first.
+        if _declared_shape(blob) != (
+            2,
+            self.parameters.degree,
+            level,
+            2 * self.parameters.degree * level,
+        ):
+            raise _bad("a header of another shape", f"two polynomials at level {level}")
+        try:
+            loaded = self.context.from_cipher_str(blob)
+        except (ValueError, RuntimeError, IndexError, MemoryError) as error:
+            raise _bad("bytes SEAL refuses", "a ciphertext of the agreed parameters") from error
+        if loaded.size() != 2 or loaded.parms_id() != self._levels[level]:
+            raise _bad("a ciphertext of other parameters", f"two polynomials at level {level}")
+        if loaded.is_transparent():
+            raise _bad("a ciphertext without encryption", "a properly encrypted one")
+        return loaded
+
+
+def _declared_shape(blob: bytes) -> tuple[int, int, int, int]:
+    """Polynomials, degree, primes and words that a serialised ciphertext claims to hold."""
+    size, degree, primes = np.frombuffer(blob, "<u8", 3, offset=49).tolist()
+    (words,) = np.frombuffer(blob, "<u8", 1, offset=_HEADER_BYTES - 8).tolist()
+    return size, degree, primes, words
+
+
+@lru_cache(maxsize=16)
+def workspace(parameters: SealParameters) -> Workspace:
+    """Shared workspace: making a SEAL context takes longer than using it."""
+    return Workspace(parameters)
+
+
+def _bad(found: str, needed: str) -> BadCiphertext:
+    return BadCiphertext(
+        f"Received {found}.",
+        f"Needed: {needed}.",
+        "Check that all parties run the same version of fedsift and the same job.",
+    )
+
+
+class SealOwner:
+    """Holds a secret key: encrypts its own numbers and decrypts what comes back."""
+
+    def __init__(
+        self, parameters: SealParameters, *, steps: Sequence[int] = (), relinearise: bool = False
+    ) -> None:
+        self.workspace = workspace(parameters)
+        generator = seal.KeyGenerator(self.workspace.context)
+        secret = generator.secret_key()
+        self._encryptor = seal.Encryptor(self.workspace.context, secret)
+        self._decryptor = seal.Decryptor(self.workspace.context, secret)
+        blobs = [bytes(generator.create_public_key().to_string())]
+        if steps:
+            rotations = seal.GaloisKeys()
+            generator.create_galois_keys(list(steps), rotations)
+            blobs.append(bytes(rotations.to_string()))
+        if relinearise:
+            blobs.append(bytes(generator.create_relin_keys().to_string()))
+        self.public_blobs = tuple(blobs)
+
+    def __repr__(self) -> str:
+        return f"<SEAL key owner, {self.workspace.parameters.scheme}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("secret keys are not pickled")
+
+    def encrypt(self, slots: Slots) -> bytes:
+        """A fresh ciphertext at the top level (secret-key encryption has less noise)."""
+        plain = self.workspace.encode(slots)
+        return self.workspace.to_bytes(self._encryptor.encrypt_symmetric(plain))
+
+    def decrypt(self, blob: bytes, level: int | None = None) -> Slots:
+        """Numbers of Z_t of all slots; refuses ciphertexts whose noise has eaten the message."""
+        level = self.workspace.resting_level if level is None else level
+        ciphertext = self.workspace.ciphertext(blob, level)
+        if self.noise_budget(ciphertext) < 1:
+            raise NoiseExhausted(
+                "A returned ciphertext has no noise budget left.",
+                "At least one bit is needed to decrypt correctly.",
+                "Check that the other party runs the same version of fedsift.",
+            )
+        plain = self._decryptor.decrypt(ciphertext)
+        return np.asarray(self.workspace.encoder.decode_uint64(plain), dtype=np.uint64)
+
+    def noise_budget(self, ciphertext: seal.Ciphertext) -> int:
+        """Bits of noise that still fit; measured with the secret key."""
+        return int(self._decryptor.invariant_noise_budget(ciphertext))
+
+
+class SealPublic:
+    """Somebody else's public keys: encrypt for them, compute under their key, hide the way."""
+
+    def __init__(
+        self,
+        parameters: SealParameters,
+        blobs: Sequence[bytes],
+        *,
+        rotations: bool = False,
+        relinearise: bool = False,
+    ) -> None:
+        self.workspace = workspace(parameters)
+        if len(blobs) != 1 + rotations + relinearise:
+            raise _bad(f"{len(blobs)} keys", f"{1 + rotations + relinearise}")
+        context = self.workspace.context
+        try:
+            public = context.from_public_str(blobs[0])
+            self.rotations = context.from_galois_str(blobs[1]) if rotations else None
+            self.relinearisation = context.from_relin_str(blobs[-1]) if relinearise else None
+        except (ValueError, RuntimeError, IndexError, MemoryError) as error:
+            raise _bad("keys SEAL refuses", "keys of the agreed parameters") from error
+        self._encryptor = seal.Encryptor(context, public)
+
+    def __repr__(self) -> str:
+        return f"<SEAL public keys, {self.workspace.parameters.scheme}>"
+
+    def encrypt(self, slots: Slots) -> bytes:
+        """A fresh ciphertext under the owner's public key."""
+        return self.workspace.to_bytes(self._encryptor.encrypt(self.workspace.encode(slots)))
+
+    def zero(self) -> seal.Ciphertext:
+        """A fresh encryption of zero at the top level."""
+        return self._encryptor.encrypt_zero()
+
+    def rotate(self, ciphertext: seal.Ciphertext, steps: int) -> seal.Ciphertext:
+        """Both slot rows moved ``steps`` to the left; needs the owner's key for that step."""
+        assert self.rotations is not None  # noqa: S101 - the kernel asked for rotation keys
+        try:
+            return self.workspace.evaluator.rotate_rows(ciphertext, steps, self.rotations)
+        except (ValueError, RuntimeError) as error:
+            raise _bad("rotation keys of other steps", f"a key for step {steps}") from error
+
+    def swap_rows(self, ciphertext: seal.Ciphertext) -> seal.Ciphertext:
+        """The two slot rows exchanged; needs the owner's key for step 0."""
+        assert self.rotations is not None  # noqa: S101 - the kernel asked for rotation keys
+        try:
+            return self.workspace.evaluator.rotate_columns(ciphertext, self.rotations)
+        except (ValueError, RuntimeError) as error:
+            raise _bad("rotation keys without the row swap", "a key for step 0") from error
+
+    def hide_circuit(self, ciphertext: seal.Ciphertext, noise_bits: float) -> bytes:
+        """Re-randomise, flood and shrink a result before it goes back to the key owner.
+
+        Parameters
+        ----------
+        ciphertext : seal.Ciphertext
+            A finished result at the top level.
+        noise_bits : float
+            Upper bound of log2 of the noise the computation can have left.
+        """
+        evaluator = self.workspace.evaluator
+        flood_bits = math.ceil(noise_bits) + FLOODING_BITS
+        if flood_bits + 2 > self.workspace.parameters.modulus_bits:
+            raise NoiseExhausted(
+                f"Hiding this computation needs {flood_bits + 2} bits of modulus.",
+                f"The parameters have {self.workspace.parameters.modulus_bits}.",
+                "Use a larger ring or a smaller plaintext modulus.",
+            )
+        hidden = evaluator.add(ciphertext, self._flooded_zero(ciphertext, flood_bits))
+        evaluator.mod_switch_to_inplace(
+            hidden, self.workspace.level_id(self.workspace.resting_level)
+        )
+        return self.workspace.to_bytes(hidden)
+
+    def _flooded_zero(self, like: seal.Ciphertext, flood_bits: int) -> seal.Ciphertext:
+        """A fresh encryption of zero with uniform noise of ``flood_bits`` bits.
+
+        BGV noise is a multiple of t, BFV noise is not. SEAL offers no call for this, so the noise
+        goes into the first polynomial of the serialised ciphertext in coefficient form (SEAL
+        transforms BGV ciphertexts back when it loads them).
+        """
+        parameters = self.workspace.parameters
+        zero = self._encryptor.encrypt_zero(like.parms_id())
+        factor = 1
+        if parameters.scheme == "bgv":
+            self.workspace.evaluator.transform_from_ntt_inplace(zero)
+            factor = parameters.plain_modulus
+        data = self.workspace.context.get_context_data(like.parms_id())
+        assert data is not None  # noqa: S101 - the level exists, the ciphertext is at it
+        primes = [int(prime.value()) for prime in data.parms().coeff_modulus()]
+        raw = bytearray(self.workspace.to_bytes(zero))
+        shape = (2, len(primes), parameters.degree)
+        words = np.frombuffer(raw, np.uint64, offset=_HEADER_BYTES).reshape(shape)
+        noise = _uniform_noise(flood_bits - (factor.bit_length() - 1), parameters.degree)
+        for words_of_prime, prime in zip(words[0], primes, strict=True):
+            residues = np.array([factor * value % prime for value in noise], dtype=np.uint64)
+            words_of_prime[:] = (words_of_prime + residues) % np.uint64(prime)
+        return self.workspace.context.from_cipher_str(bytes(raw))
+
+
+def _uniform_noise(bits: int, count: int) -> list[int]:
+    """Integers uniform in [-2**bits, 2**bits), from the operating system's source."""
+    width = bits // 8 + 1
+    raw = os.urandom(width * count)
+    span, offset = (1 << (bits + 1)) - 1, 1 << bits
+    return [
+        (int.from_bytes(raw[i : i + width], "little") & span) - offset
+        for i in range(0, width * count, width)
+    ]

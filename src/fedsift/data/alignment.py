@@ -1,0 +1,126 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Bringing the parties' rows into one order by their ids.
+
+An aligner gets the ids of every party and answers which rows each party must take, in the
+common order. ``"exact"`` is the only one here: it needs the same ids at every party and looks at
+them in the clear, as a simulation in one process may. Private set intersection has the same
+shape, so it joins through `register_aligner` and nothing else changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsift.data.ids import Ids, refuse_duplicates
+from fedsift.data.table import PartyTable
+from fedsift.errors import AlignmentError, ParameterError
+
+Rows = NDArray[np.int64]
+
+
+class Aligner(Protocol):
+    """Finds the common rows of several parties."""
+
+    def __call__(self, ids: Mapping[str, Ids]) -> dict[str, Rows]:
+        """Return for every party the rows to take, so that equal positions mean equal ids."""
+        ...
+
+
+def exact(ids: Mapping[str, Ids]) -> dict[str, Rows]:
+    """Put everyone into the first party's order; every party must have the same ids."""
+    for (left, left_ids), (right, right_ids) in combinations(ids.items(), 2):
+        _refuse_different_sets(left, left_ids, right, right_ids)
+    first = next(iter(ids.values()))
+    rank_in_first = np.argsort(first, kind="stable")
+    rows: dict[str, Rows] = {}
+    for party, own in ids.items():
+        taken = np.empty(len(own), dtype=np.int64)
+        taken[rank_in_first] = np.argsort(own, kind="stable")
+        rows[party] = taken
+    return rows
+
+
+ALIGNERS: dict[str, Aligner] = {"exact": exact}
+
+
+def register_aligner(method: str, aligner: Aligner) -> None:
+    """Make another way of alignment known, e.g. private set intersection."""
+    ALIGNERS[method] = aligner
+
+
+def common_rows(ids: Mapping[str, Ids], method: str = "exact") -> dict[str, Rows]:
+    """Find the rows every party must take.
+
+    Parameters
+    ----------
+    ids : mapping of party name to ndarray of str
+        Unique ids of every party.
+    method : str
+        Name of a registered aligner.
+
+    Returns
+    -------
+    rows : dict of party name to ndarray of int64
+        Row numbers in the common order.
+    """
+    if method not in ALIGNERS:
+        raise ParameterError(
+            f"Alignment method {method!r} is not known.",
+            f"It must be one of: {', '.join(sorted(ALIGNERS))}.",
+            "Choose one of these, or register an aligner of that name.",
+        )
+    for party, own in ids.items():
+        refuse_duplicates(own, party)
+    return ALIGNERS[method](ids) if ids else {}
+
+
+def align(tables: dict[str, PartyTable], method: str = "exact") -> dict[str, PartyTable]:
+    """Reorder tables so that equal row numbers mean equal ids.
+
+    Parameters
+    ----------
+    tables : dict of party name to PartyTable
+        Tables with ids.
+    method : str
+        Name of a registered aligner; ``"exact"`` needs the same ids everywhere.
+
+    Returns
+    -------
+    aligned : dict of party name to PartyTable
+        The same parties, all in one row order.
+    """
+    ids: dict[str, Ids] = {}
+    for party, table in tables.items():
+        if table.ids is None:
+            raise lacks_ids(party)
+        ids[party] = table.ids
+    rows = common_rows(ids, method)
+    return {party: table.take(rows[party]) for party, table in tables.items()}
+
+
+def lacks_ids(party: str) -> AlignmentError:
+    """Build the error for a party without ids where ids are needed."""
+    return AlignmentError(
+        f"Party {party!r} has no row ids.",
+        "Rows can be aligned only if every party has ids.",
+        "Name the id column, or leave the id out everywhere if all rows are in the same order.",
+    )
+
+
+def _refuse_different_sets(left: str, left_ids: Ids, right: str, right_ids: Ids) -> None:
+    missing_right = len(np.setdiff1d(left_ids, right_ids, assume_unique=True))
+    missing_left = len(np.setdiff1d(right_ids, left_ids, assume_unique=True))
+    if missing_right or missing_left:
+        raise AlignmentError(
+            f"The ids do not match: {missing_right} of the {len(left_ids)} ids of {left!r} are "
+            f"missing at {right!r}, and {missing_left} of the {len(right_ids)} ids of {right!r} "
+            f"are missing at {left!r}.",
+            "Every party needs the same ids, in any order.",
+            "Keep only the common rows at every party, and check that the same id is meant.",
+        )

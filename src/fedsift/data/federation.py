@@ -1,0 +1,281 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""A federation: parties, the tables they own, and who holds the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsift.data.horizontal import assemble_horizontal
+from fedsift.data.parties import unknown_party
+from fedsift.data.remarks import remarks_on
+from fedsift.data.sources import missing_column
+from fedsift.data.table import PartyTable
+from fedsift.data.target import Target
+from fedsift.data.vertical import IdColumns, Label, assemble_vertical
+
+__all__ = ["EVERYONE", "Federation", "Target"]
+
+Setting = Literal["vertical", "horizontal"]
+
+# Owner in `Federation.feature_names` of a column that every party has.
+EVERYONE = "*"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Federation:
+    """Several parties and what each of them owns.
+
+    Build it with `vertical`, `horizontal`, `split_vertical` or `split_horizontal`.
+
+    Parameters
+    ----------
+    setting : {"vertical", "horizontal"}
+        Whether the parties share the rows or the columns.
+    tables : dict of str to PartyTable
+        Tables in party order; a party of labels only has none.
+    parties : tuple of str
+        All parties.
+    label_holder : str or None
+        Who holds the labels of a vertical federation.
+    target : Target or None
+        The labels of a vertical federation.
+    targets : dict of str to Target or None
+        The labels of every party of a horizontal federation.
+    column_order : dict of str to tuple of int
+        For every party the columns of the original table that it owns.
+    row_order : dict of str to ndarray of int64
+        For every party the rows of its source (or of the table that was split) it uses.
+    warnings : tuple of str
+        Things a user should know; no values.
+    """
+
+    setting: Setting
+    tables: dict[str, PartyTable]
+    parties: tuple[str, ...]
+    label_holder: str | None = None
+    target: Target | None = None
+    targets: dict[str, Target | None] = field(default_factory=dict)
+    column_order: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    row_order: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # A federation that was not cut out of one table is its own original.
+        if not self.column_order:
+            object.__setattr__(self, "column_order", self._own_column_order())
+        if not self.row_order:
+            rows = {name: np.arange(table.n_rows) for name, table in self.tables.items()}
+            object.__setattr__(self, "row_order", rows)
+        if not self.warnings:
+            targets = [self.target] if self.setting == "vertical" else list(self.targets.values())
+            object.__setattr__(self, "warnings", remarks_on(self.tables, targets))
+
+    @classmethod
+    def vertical(
+        cls,
+        tables: Mapping[str, Any] | Sequence[tuple[str, Any]],
+        label: Label = None,
+        on: IdColumns = None,
+        task: str = "auto",
+        categorical: Sequence[str] = (),
+        *,
+        alignment: str = "exact",
+    ) -> Federation:
+        """Join parties that know different things about the same rows.
+
+        Parameters
+        ----------
+        tables : mapping or sequence of pairs
+            Party name to anything `PartyTable.from_any` takes.
+        label : (party, column) or (party, array-like), optional
+            Where the labels are. A party that has nothing but labels (and ids) holds labels only;
+            labels given as an array may belong to a party without a table.
+        on : str, list of str, or mapping of party to these, optional
+            Id column or columns to align the rows by. Without it all parties need the same
+            rows in the same order.
+        task : {"auto", "classification", "regression"}
+            What the labels are.
+        categorical : list of str
+            Columns, at whichever party, that hold categories although they look like numbers.
+        alignment : str
+            How the rows are aligned by ``on``; see `fedsift.data.alignment`.
+
+        Returns
+        -------
+        federation : Federation
+            All tables in the first party's row order.
+
+        Examples
+        --------
+        >>> bank = {"id": [1, 2, 3], "income": [10, 20, 15], "default": ["n", "y", "n"]}
+        >>> shop = {"id": [3, 1, 2], "visits": [7, 8, 9]}
+        >>> fed = Federation.vertical(
+        ...     {"bank": bank, "shop": shop}, label=("bank", "default"), on="id"
+        ... )
+        >>> fed.tables["shop"].column("visits").values.tolist()
+        [8.0, 9.0, 7.0]
+        """
+        parts = assemble_vertical(tables, label, on, task, categorical, alignment)
+        return cls(
+            setting="vertical",
+            tables=parts.tables,
+            parties=parts.parties,
+            label_holder=parts.label_holder,
+            target=parts.target,
+            row_order=parts.row_order,
+        )
+
+    @classmethod
+    def horizontal(
+        cls,
+        tables: Mapping[str, Any] | Sequence[tuple[str, Any]],
+        label: str | None = None,
+        task: str = "auto",
+        categorical: Sequence[str] = (),
+        *,
+        ids: str | Sequence[str] | None = None,
+    ) -> Federation:
+        """Join parties that know the same things about different rows.
+
+        Parameters
+        ----------
+        tables : mapping or sequence of pairs
+            Party name to ``(X, y)``, a data frame, a PartyTable or the path of a file.
+        label : str, optional
+            Label column of the tables that are not ``(X, y)``; without it they have no labels.
+        task : {"auto", "classification", "regression"}
+            What the labels are.
+        categorical : list of str
+            Columns that hold categories although they look like numbers.
+        ids : str or list of str, optional
+            Id columns, which are no features.
+
+        Returns
+        -------
+        federation : Federation
+            Same columns, category codes and class codes at every party.
+        """
+        parts = assemble_horizontal(tables, label, ids, task, categorical)
+        return cls(
+            setting="horizontal",
+            tables=parts.tables,
+            parties=tuple(parts.tables),
+            targets=parts.targets,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Federation({self.setting}, {len(self.parties)} parties, "
+            f"{self.n_rows} rows x {self.n_features} features)"
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that the parties share (vertical) or have together (horizontal)."""
+        rows = [table.n_rows for table in self.tables.values()]
+        return rows[0] if self.setting == "vertical" else sum(rows)
+
+    @property
+    def n_features(self) -> int:
+        """Features that the parties have together (vertical) or share (horizontal)."""
+        return len(self.feature_names)
+
+    @property
+    def feature_names(self) -> tuple[tuple[str, str], ...]:
+        """Pairs (party, column) in federation order; the party is ``"*"`` in a horizontal one."""
+        if self.setting == "horizontal":
+            first = next(iter(self.tables.values()))
+            return tuple((EVERYONE, name) for name in first.feature_names)
+        return tuple(
+            (party, name) for party, table in self.tables.items() for name in table.feature_names
+        )
+
+    def columns_of(self, parties: Iterable[str]) -> NDArray[np.bool_]:
+        """Mark the features that some parties own.
+
+        Parameters
+        ----------
+        parties : iterable of str
+            Party names.
+
+        Returns
+        -------
+        mask : ndarray of bool of shape (n_features,)
+            In federation order; in a horizontal federation every party owns every feature.
+        """
+        wanted = set(parties)
+        for party in sorted(wanted):
+            if party not in self.parties:
+                raise unknown_party(party, self.parties)
+        if self.setting == "horizontal":
+            return np.full(self.n_features, bool(wanted))
+        return np.array([party in wanted for party, _ in self.feature_names], dtype=bool)
+
+    def original_support(self, selected: Mapping[str, Sequence[str]]) -> NDArray[np.bool_]:
+        """Mark selected features in the column order of the table that was split.
+
+        Parameters
+        ----------
+        selected : mapping of party to list of column names
+            What was selected.
+
+        Returns
+        -------
+        mask : ndarray of bool of shape (n_features,)
+            Support over the original columns; over federation order if nothing was split.
+        """
+        mask = np.zeros(self.n_features, dtype=bool)
+        for party, names in selected.items():
+            if party == EVERYONE and self.setting == "horizontal":
+                party = self.parties[0]
+            if party not in self.parties:
+                raise unknown_party(party, self.parties)
+            known = self.tables[party].feature_names if party in self.tables else ()
+            position = dict(zip(known, self.column_order.get(party, ()), strict=True))
+            for name in names:
+                if name not in position:
+                    raise missing_column(name, known, party)
+                mask[position[name]] = True
+        return mask
+
+    def describe(self) -> list[str]:
+        """Say in a few lines of plain text who has what; no values."""
+        lines = [f"{self.setting} federation of {len(self.parties)} parties"]
+        lines.extend(f"  {party}: {self._share_of(party)}" for party in self.parties)
+        lines.append(f"rows: {self.n_rows}, features: {self.n_features}")
+        lines.append(self._describe_target())
+        lines.extend(f"note: {remark}" for remark in self.warnings)
+        return lines
+
+    def _share_of(self, party: str) -> str:
+        if party not in self.tables:
+            return "labels only"
+        table = self.tables[party]
+        n_categorical = sum(column.kind == "categorical" for column in table.columns)
+        text = f"{table.n_rows} rows, {table.n_columns} features"
+        if n_categorical:
+            text += f" ({n_categorical} categorical)"
+        holds_labels = party == self.label_holder or self.targets.get(party) is not None
+        return text + (", labels" if holds_labels else "")
+
+    def _describe_target(self) -> str:
+        held = [t for t in (self.target, *self.targets.values()) if t is not None]
+        if not held:
+            return "labels: none"
+        if held[0].kind == "numbers":
+            return "labels: numbers"
+        return f"labels: {held[0].n_classes} classes"
+
+    def _own_column_order(self) -> dict[str, tuple[int, ...]]:
+        order: dict[str, tuple[int, ...]] = {}
+        start = 0
+        for party, table in self.tables.items():
+            order[party] = tuple(range(start, start + table.n_columns))
+            start += table.n_columns if self.setting == "vertical" else 0
+        return order

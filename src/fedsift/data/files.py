@@ -1,0 +1,142 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reading a party's CSV or Parquet file, with every way it can fail said in one line."""
+
+from __future__ import annotations
+
+import csv
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedsift.data.sources import check_unique
+from fedsift.errors import FileProblem
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SUFFIXES = (".csv", ".parquet")
+_SEPARATORS = (",", ";", "\t", "|")
+
+
+def read_frame(path: Path, text_columns: Sequence[str] = ()) -> pd.DataFrame:
+    """Read a table from a file.
+
+    Parameters
+    ----------
+    path : Path
+        A ``.csv`` file (first line holds the names; separated by comma, semicolon, tab or bar)
+        or a ``.parquet`` file.
+    text_columns : sequence of str
+        Columns of a CSV file to keep as text.
+
+    Returns
+    -------
+    frame : DataFrame
+        The table, without any check of its values.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise FileProblem(
+            f"File {path.name!r} has the suffix {suffix!r}.",
+            f"Tables are read from {' or '.join(_SUFFIXES)} files.",
+            "Convert the file, or load it yourself and pass a data frame.",
+        )
+    check_readable(path)
+    return _read_csv(path, text_columns) if suffix == ".csv" else _read_parquet(path)
+
+
+def check_readable(path: Path) -> None:
+    """Refuse a path that is missing, a directory, or closed to this user."""
+    if path.is_dir():
+        raise FileProblem(
+            f"{path.name!r} is a directory.", "A file is needed.", "Give the path of one file."
+        )
+    try:
+        with path.open("rb"):
+            return
+    except FileNotFoundError:
+        raise FileProblem(
+            f"File {path.name!r} was not found in {str(path.parent)!r}.",
+            "The file must exist.",
+            "Check the path; a relative path starts at the working directory.",
+        ) from None
+    except PermissionError:
+        raise FileProblem(
+            f"No permission to read file {path.name!r}.",
+            "The user who runs fedsift must be able to read it.",
+            "Change the permissions of the file, or run as another user.",
+        ) from None
+    except OSError as error:
+        raise FileProblem(
+            f"File {path.name!r} cannot be opened ({type(error).__name__}).",
+            "The file must be readable.",
+            "Check the path and the storage it is on.",
+        ) from None
+
+
+def _read_csv(path: Path, text_columns: Sequence[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    header, separator = _header(path)
+    check_unique([name for name in header if name], path.name)
+    try:
+        with warnings.catch_warnings():
+            # pandas only warns when rows are longer than the header and then drops cells.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(
+                path,
+                sep=separator,
+                encoding="utf-8-sig",
+                index_col=False,
+                low_memory=False,
+                dtype=dict.fromkeys((n for n in text_columns if n in header), "str"),
+            )
+    except pd.errors.ParserWarning:
+        raise _bad_csv(path, "has rows with more cells than the header has names") from None
+    except pd.errors.ParserError as error:
+        # The original text may quote cells; only its line number is passed on.
+        line = re.search(r"line (\d+)", str(error))
+        where = f" near line {line.group(1)}" if line else ""
+        raise _bad_csv(path, f"is not a regular CSV table{where}") from None
+    except (UnicodeDecodeError, ValueError, OSError) as error:
+        raise _bad_csv(path, f"cannot be read as CSV ({type(error).__name__})") from None
+
+
+def _header(path: Path) -> tuple[list[str], str]:
+    """Return the names in the first line and the separator between them."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            first_line = stream.readline()
+    except UnicodeDecodeError:
+        raise _bad_csv(path, "is not text in UTF-8") from None
+    if not first_line.strip():
+        raise _bad_csv(path, "has no header line")
+    if "\x00" in first_line:
+        raise _bad_csv(path, "holds binary data")
+    separator = max(_SEPARATORS, key=first_line.count)
+    return next(csv.reader([first_line], delimiter=separator)), separator
+
+
+def _bad_csv(path: Path, problem: str) -> FileProblem:
+    return FileProblem(
+        f"File {path.name!r} {problem}.",
+        "A CSV file needs one line of names, then one line of as many cells per row, in UTF-8.",
+        "Open the file and mend it, or export it again.",
+    )
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    import pandas as pd
+    import pyarrow as pa
+
+    try:
+        return pd.read_parquet(path)
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        raise FileProblem(
+            f"File {path.name!r} cannot be read as Parquet ({type(error).__name__}).",
+            "A .parquet file must hold one Parquet table.",
+            "Write the file again, for example with DataFrame.to_parquet.",
+        ) from None

@@ -1,0 +1,247 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Raw columns: what a party hands over, before anything is checked or encoded.
+
+Arrays, dictionaries, data frames and files all become a `RawTable`, so that the checks in
+`column` and `target` see one form only. Files are opened in `files`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsift.data.wording import did_you_mean, plain_text, shortened
+from fedsift.errors import ColumnError, ParameterError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RawColumn:
+    """One column as it came.
+
+    Parameters
+    ----------
+    name : str
+        Column name.
+    values : ndarray of shape (n_rows,)
+        Any dtype; object arrays may mix numbers, text and missing entries.
+    declared_categorical : bool
+        Whether the source itself says that these are categories.
+    order : tuple of str or None
+        The categories in the order the source gave them on purpose.
+    """
+
+    name: str
+    values: NDArray[Any]
+    declared_categorical: bool = False
+    order: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RawTable:
+    """Raw columns of one party, all of the same length."""
+
+    columns: tuple[RawColumn, ...]
+    n_rows: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str, party: str) -> RawColumn:
+        """Return the column of that name; the error speaks of ``party``."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise missing_column(name, self.names, party)
+
+    def only(self, names: Iterable[str], party: str) -> RawTable:
+        """Return the table with these columns only, in this order."""
+        by_name = {column.name: column for column in self.columns}
+        chosen = tuple(by_name[n] if n in by_name else self.column(n, party) for n in names)
+        return RawTable(chosen, self.n_rows)
+
+    def without(self, names: Iterable[str]) -> RawTable:
+        """Return the table without some columns."""
+        gone = set(names)
+        return RawTable(tuple(c for c in self.columns if c.name not in gone), self.n_rows)
+
+
+def missing_column(name: str, known: Sequence[str], party: str) -> ColumnError:
+    """Build the error for a column that is not there."""
+    return ColumnError(
+        f"Party {party!r} has no column {name!r}.",
+        f"It must be one of its {len(known)} columns.",
+        did_you_mean(name, known, what="columns"),
+    )
+
+
+def read_source(
+    source: Any, *, party: str, text_columns: Sequence[str] = (), index_columns: Sequence[str] = ()
+) -> RawTable:
+    """Read anything a party may hand over.
+
+    Parameters
+    ----------
+    source : RawTable, DataFrame, ndarray, mapping, path, or tuple (X, names)
+        The party's data.
+    party : str
+        Name of the party, for error messages.
+    text_columns : sequence of str
+        Columns of a CSV file to read as text, so that ``007`` stays ``007``.
+    index_columns : sequence of str
+        Names to look for in a data frame's index when they are not among its columns.
+
+    Returns
+    -------
+    table : RawTable
+        Columns with unique names and equal lengths; may be empty.
+    """
+    if isinstance(source, RawTable):
+        return source
+    if isinstance(source, str | Path):
+        from fedsift.data.files import read_frame
+
+        return from_frame(read_frame(Path(source), text_columns), party, index_columns)
+    if isinstance(source, Mapping):
+        return from_mapping(source, party)
+    if isinstance(source, np.ndarray):
+        return from_matrix(source, None, party)
+    if isinstance(source, tuple) and len(source) == 2:
+        return _from_named(source[0], source[1], party)
+    if _is_frame(source):
+        return from_frame(source, party, index_columns)
+    raise ParameterError(
+        f"The data of party {party!r} is a {type(source).__name__}.",
+        "It must be a data frame, a 2-D array, a dictionary of columns, (X, names), a PartyTable "
+        "or the path of a .csv or .parquet file.",
+        "Convert it first, for example with pandas.DataFrame(...).",
+    )
+
+
+def from_mapping(columns: Mapping[Any, Any], party: str) -> RawTable:
+    """Read a dictionary of name -> 1-D array."""
+    raw = tuple(raw_column(str(name), values, party) for name, values in columns.items())
+    check_unique(tuple(column.name for column in raw), party)
+    for column in raw[1:]:
+        if len(column.values) != len(raw[0].values):
+            raise ColumnError(
+                f"Column {column.name!r} of party {party!r} has {len(column.values)} rows but "
+                f"column {raw[0].name!r} has {len(raw[0].values)}.",
+                "All columns of one party need the same number of rows.",
+                "Check where the columns come from.",
+            )
+    return RawTable(raw, len(raw[0].values) if raw else 0)
+
+
+def from_matrix(matrix: NDArray[Any], names: Sequence[str] | None, party: str) -> RawTable:
+    """Read a 2-D array; columns are called ``x0``, ``x1``, ... unless named."""
+    if matrix.ndim != 2:
+        raise ColumnError(
+            f"The array of party {party!r} has {matrix.ndim} dimension(s).",
+            "A table needs a 2-D array of shape (n_rows, n_columns).",
+            "Reshape it, for example with array.reshape(-1, 1) for one column.",
+        )
+    if names is None:
+        names = [f"x{index}" for index in range(matrix.shape[1])]
+    if len(names) != matrix.shape[1]:
+        raise ColumnError(
+            f"Party {party!r} gives {len(names)} names for {matrix.shape[1]} columns.",
+            "Every column needs one name.",
+            "Pass as many names as the array has columns.",
+        )
+    check_unique(tuple(names), party)
+    columns = tuple(RawColumn(name, matrix[:, index]) for index, name in enumerate(names))
+    return RawTable(columns, matrix.shape[0])
+
+
+def from_frame(frame: pd.DataFrame, party: str, index_columns: Sequence[str] = ()) -> RawTable:
+    """Read a data frame; named index levels count as columns only when asked for."""
+    wanted = [name for name in index_columns if name not in frame.columns]
+    if wanted and all(name in frame.index.names for name in wanted):
+        frame = frame.reset_index(level=wanted)
+    names = tuple(str(name) for name in frame.columns)
+    check_unique(names, party)
+    columns = tuple(
+        _from_series(name, frame.iloc[:, position]) for position, name in enumerate(names)
+    )
+    return RawTable(columns, len(frame))
+
+
+def raw_column(name: str, values: Any, party: str) -> RawColumn:
+    """Read one 1-D array-like, e.g. labels or one column of a dictionary."""
+    if hasattr(values, "dtype") and hasattr(values, "to_numpy") and hasattr(values, "iloc"):
+        return _from_frame_part(name, values, party)
+    array = values if isinstance(values, np.ndarray) else _array_of(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ColumnError(
+            f"Column {name!r} of party {party!r} has {array.ndim} dimension(s).",
+            "A column is a 1-D array.",
+            "Pass one column at a time.",
+        )
+    return RawColumn(name, array)
+
+
+def check_unique(names: Sequence[str], party: str) -> None:
+    """Refuse a table in which two columns have the same name."""
+    repeated = sorted({name for name in names if names.count(name) > 1}) if _repeats(names) else []
+    if repeated:
+        raise ColumnError(
+            f"Party {party!r} has {len(repeated)} column name(s) more than once: "
+            f"{shortened(repeated)}.",
+            "Column names must be unique within a party.",
+            "Rename or remove the duplicates.",
+        )
+
+
+def _repeats(names: Sequence[str]) -> bool:
+    return len(set(names)) < len(names)
+
+
+def _is_frame(source: Any) -> bool:
+    """Whether this is a pandas data frame, without importing pandas to find out."""
+    return hasattr(source, "iloc") and hasattr(source, "columns") and hasattr(source, "index")
+
+
+def _from_named(matrix: Any, names: Any, party: str) -> RawTable:
+    array = np.asarray(matrix)
+    return from_matrix(array, [str(name) for name in names], party)
+
+
+def _from_frame_part(name: str, values: Any, party: str) -> RawColumn:
+    if values.ndim == 1:
+        return _from_series(name, values)
+    return raw_column(name, values.to_numpy(), party)
+
+
+def _from_series(name: str, series: Any) -> RawColumn:
+    """Keep integers exact and say which columns pandas already knows as categories."""
+    dtype = series.dtype
+    if isinstance(dtype, np.dtype):
+        return RawColumn(name, series.to_numpy())
+    if hasattr(dtype, "categories"):
+        order = tuple(plain_text(value) for value in dtype.categories) if dtype.ordered else None
+        return RawColumn(name, series.astype(object).to_numpy(), True, order)
+    exact = getattr(dtype, "numpy_dtype", None)
+    if exact is not None and exact.kind in "biuf" and not series.isna().any():
+        return RawColumn(name, series.to_numpy(dtype=exact))
+    return RawColumn(name, series.astype(object).to_numpy())
+
+
+def _array_of(values: Any) -> NDArray[Any]:
+    """Make an array of a list without turning its numbers into text or its None into nan text."""
+    array = np.asarray(values)
+    if array.dtype.kind in "US" and array.ndim == 1:
+        return np.array(list(values), dtype=object)
+    return array

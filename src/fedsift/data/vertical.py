@@ -1,0 +1,252 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Putting a federation together from what the parties hand over.
+
+`assemble_vertical` and `assemble_horizontal` do the work behind `Federation.vertical` and
+`Federation.horizontal`: read, take the labels out, encode, bring rows or columns into one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsift.data.alignment import Rows, common_rows, lacks_ids
+from fedsift.data.ids import Ids, make_ids
+from fedsift.data.parties import as_pairs, check_names
+from fedsift.data.sources import RawColumn, RawTable, missing_column, raw_column, read_source
+from fedsift.data.table import PartyTable, as_raw
+from fedsift.data.target import Target
+from fedsift.data.wording import closest
+from fedsift.errors import AlignmentError, ParameterError, PartyError
+
+IdColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
+Label = tuple[str, Any] | None
+
+
+class Parts(NamedTuple):
+    """What a vertical federation is made of."""
+
+    tables: dict[str, PartyTable]
+    parties: tuple[str, ...]
+    label_holder: str | None
+    target: Target | None
+    row_order: dict[str, Rows]
+
+
+@dataclass(eq=False, repr=False)
+class Member:
+    """One party while a vertical federation is put together."""
+
+    name: str
+    n_rows: int
+    table: PartyTable | None = None
+    ids: Ids | None = None
+    labels: RawColumn | None = None
+
+
+def assemble_vertical(
+    tables: Mapping[str, Any] | Sequence[tuple[str, Any]],
+    label: Label,
+    on: IdColumns,
+    task: str,
+    categorical: Sequence[str],
+    alignment: str,
+) -> Parts:
+    """Read all tables, take the label out, and bring the rows into one order."""
+    pairs = as_pairs(tables)
+    holder, column, labels = _split_label(label)
+    not_yet_found: set[str] = set(categorical)
+    members = []
+    for name, source in pairs:
+        own_label = column if name == holder else None
+        member, found = _read_member(name, source, ids_of(on, name), own_label, categorical)
+        not_yet_found -= found
+        members.append(member)
+    _refuse_unknown_categorical(not_yet_found, members)
+    if holder is not None:
+        _attach_labels(members, holder, column, labels)
+    rows = _row_order(members, on is not None, alignment)
+    return _parts(members, rows, holder, task)
+
+
+def ids_of(on: IdColumns, party: str) -> tuple[str, ...]:
+    """Return the id columns of one party."""
+    if isinstance(on, Mapping):
+        on = on.get(party)
+    if on is None:
+        return ()
+    return (on,) if isinstance(on, str) else tuple(on)
+
+
+def labels_of(name: str, raw: RawTable, column: str) -> tuple[RawColumn, RawTable]:
+    """Take a label column out of a party's table."""
+    return raw.column(column, name), raw.without([column])
+
+
+def _split_label(label: Label) -> tuple[str | None, str | None, Any]:
+    """Return the label holder, and either the column or the labels themselves."""
+    if label is None:
+        return None, None, None
+    if not isinstance(label, tuple) or len(label) != 2 or not isinstance(label[0], str):
+        raise ParameterError(
+            f"The label is given as {type(label).__name__}.",
+            "It must be a pair (party, column name) or (party, labels).",
+            "For example label=('bank', 'default').",
+        )
+    party, what = label
+    return (party, what, None) if isinstance(what, str) else (party, None, what)
+
+
+def _read_member(
+    name: str,
+    source: Any,
+    id_names: tuple[str, ...],
+    label_column: str | None,
+    categorical: Sequence[str],
+) -> tuple[Member, set[str]]:
+    """Read one party; also return which of the categorical columns it has."""
+    if isinstance(source, PartyTable):
+        return _member_of_table(name, source, id_names, label_column, categorical)
+    raw = read_source(
+        source, party=name, text_columns=(*id_names, *categorical), index_columns=id_names
+    )
+    found = set(categorical) & set(raw.names)
+    labels = None
+    if label_column is not None:
+        labels, raw = labels_of(name, raw, label_column)
+    if label_column is not None and set(raw.names) == set(id_names) and raw.n_rows:
+        ids = make_ids([raw.column(c, name) for c in id_names], name) if id_names else None
+        return Member(name, raw.n_rows, None, ids, labels), found
+    own = [c for c in categorical if c in raw.names]
+    table = PartyTable.from_any(raw, name=name, ids=id_names or None, categorical=own)
+    return Member(name, table.n_rows, table, table.ids, labels), found
+
+
+def _member_of_table(
+    name: str,
+    table: PartyTable,
+    id_names: tuple[str, ...],
+    label_column: str | None,
+    categorical: Sequence[str],
+) -> tuple[Member, set[str]]:
+    labels = None if label_column is None else as_raw(table).column(label_column, name)
+    found = set(categorical) & set(table.feature_names)
+    features = [c for c in table.feature_names if c != label_column and c not in id_names]
+    if label_column is not None and not features:
+        ids = table.ids
+        if set(id_names) & set(table.feature_names):
+            ids = make_ids([as_raw(table).column(c, name) for c in id_names], name)
+        return Member(name, table.n_rows, None, ids, labels), found
+    own = [c for c in categorical if c in features]
+    kept = PartyTable.from_any(
+        table, name=name, ids=id_names or None, columns=features, categorical=own
+    )
+    return Member(name, kept.n_rows, kept, kept.ids, labels), found
+
+
+def _refuse_unknown_categorical(left_over: set[str], members: Sequence[Member]) -> None:
+    if not left_over:
+        return
+    name = min(left_over)
+    known = [column for m in members if m.table for column in m.table.feature_names]
+    party = members[0].name
+    for member in members:
+        if member.table and closest(name, known) in member.table.feature_names:
+            party = member.name
+    raise missing_column(name, known, party)
+
+
+def _attach_labels(members: list[Member], holder: str, column: str | None, labels: Any) -> None:
+    """Give the labels to their holder, who may be a party of its own."""
+    member = next((m for m in members if m.name == holder), None)
+    if column is not None:
+        if member is None:
+            known = [m.name for m in members]
+            raise PartyError(
+                f"The label is to come from party {holder!r}, which has no table.",
+                f"It must be one of the {len(known)} parties: {', '.join(map(repr, known))}.",
+                "Name one of these parties, or pass the labels themselves.",
+            )
+        return
+    own = raw_column("label", labels, holder)
+    if member is None:
+        check_names([*(m.name for m in members), holder])
+        members.append(Member(holder, len(own.values), labels=own))
+        return
+    if len(own.values) != member.n_rows:
+        raise _different_rows(holder, member.n_rows, f"the labels of {holder}", len(own.values))
+    member.labels = own
+
+
+def _row_order(members: Sequence[Member], by_id: bool, alignment: str) -> dict[str, Rows]:
+    """Find for every party the rows to take."""
+    if by_id:
+        ids: dict[str, Ids] = {}
+        for member in members:
+            if member.ids is None:
+                raise lacks_ids(member.name)
+            ids[member.name] = member.ids
+        return common_rows(ids, alignment)
+    for member in members[1:]:
+        if member.n_rows != members[0].n_rows:
+            raise _different_rows(members[0].name, members[0].n_rows, member.name, member.n_rows)
+    _refuse_other_ids([member for member in members if member.ids is not None])
+    return {member.name: np.arange(member.n_rows) for member in members}
+
+
+def _refuse_other_ids(members: Sequence[Member]) -> None:
+    """Without an id to align by, ids that are there must already agree."""
+    for member in members[1:]:
+        first = members[0]
+        n_different = int(np.sum(np.asarray(first.ids) != np.asarray(member.ids)))
+        if n_different:
+            raise AlignmentError(
+                f"The ids of {first.name!r} and {member.name!r} differ in {n_different} of "
+                f"{first.n_rows} rows.",
+                "Without an id to align by, all parties need the same rows in the same order.",
+                "Pass the id column as `on` so that the rows are put into one order.",
+            )
+
+
+def _different_rows(left: str, n_left: int, right: str, n_right: int) -> AlignmentError:
+    return AlignmentError(
+        f"{left!r} has {n_left} rows but {right!r} has {n_right}.",
+        "Vertical methods need the same rows at every party.",
+        "Pass the id column as `on`, or keep only the common rows.",
+    )
+
+
+def _parts(
+    members: Sequence[Member], rows: dict[str, Rows], holder: str | None, task: str
+) -> Parts:
+    tables = {
+        member.name: _taken(member.table, rows[member.name])
+        for member in members
+        if member.table is not None
+    }
+    if not tables:
+        raise PartyError(
+            "No party has features.",
+            "At least one party needs columns besides ids and label.",
+            "Add a party with features.",
+        )
+    target = None
+    for member in members:
+        if member.labels is not None:
+            whole = Target.from_values(member.labels, task, name=_label_text(member))
+            target = whole.take(rows[member.name])
+    return Parts(tables, tuple(m.name for m in members), holder, target, rows)
+
+
+def _taken(table: PartyTable, rows: NDArray[np.int64]) -> PartyTable:
+    in_place = len(rows) == table.n_rows and bool((rows == np.arange(len(rows))).all())
+    return table if in_place else table.take(rows)
+
+
+def _label_text(member: Member) -> str:
+    return f"label of party {member.name!r}"

@@ -1,0 +1,136 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a party does with its own columns before any filter: bin them, or bring them to one scale.
+
+Purely local. Used by both filter protocols and, on pooled data, as their plaintext oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.data.table import Column, PartyTable
+from fedsift.errors import ColumnError, ParameterError
+from fedsift.maths import binning
+from fedsift.maths.binning import Bins
+
+BINNED_SCORES = frozenset({"gini", "mi", "chi2", "iv"})
+NUMERIC_SCORES = frozenset({"f", "variance"})
+SCORES = ("gini", "f", "mi", "chi2", "iv", "variance")
+
+Floats = npt.NDArray[np.float64]
+BinChoice = int | Sequence[float] | Mapping[str, Any]
+"""Number of quantile bins, inner edges for every numeric column, or either one per column name."""
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedTable:
+    """All columns of a table as bin codes."""
+
+    codes: npt.NDArray[np.int64]
+    n_bins: int
+    n_merged: npt.NDArray[np.int64]
+
+
+def bin_choice(bins: BinChoice, column: str) -> int | Floats:
+    """What to do with one column: a number of quantile bins, or its edges."""
+    if isinstance(bins, Mapping):
+        bins = bins.get(column, 10)
+    if isinstance(bins, (int, np.integer)):
+        if bins < 2:
+            raise ParameterError(
+                f"bins={bins}.", "At least 2 bins are needed.", "Choose a larger number."
+            )
+        return int(bins)
+    edges = np.unique(np.asarray(bins, dtype=np.float64))
+    if edges.ndim != 1 or not edges.size or not np.isfinite(edges).all():
+        raise ParameterError(
+            f"The bin edges of column {column!r} are empty or not finite.",
+            "Inner edges are a non-empty list of numbers.",
+            "Give the edges between bins, or a number of bins.",
+        )
+    return edges
+
+
+def bin_column(column: Column, bins: BinChoice, min_bin_size: int) -> Bins:
+    """Quantiles or given edges for numbers, categories as they are, small bins merged."""
+    if column.kind == "categorical":
+        raw = binning.categories(column.values.astype(np.int64), len(column.categories))
+        return binning.merge_small(raw, min_bin_size, ordered=False)
+    values = column.values.astype(np.float64)
+    choice = bin_choice(bins, column.name)
+    edges = binning.quantile_edges(values, choice) if isinstance(choice, int) else choice
+    return binning.merge_small(binning.cut(values, edges), min_bin_size, ordered=True)
+
+
+def bin_table(table: PartyTable, bins: BinChoice, min_bin_size: int) -> BinnedTable:
+    """Every column binned; the number of bins is that of the finest one."""
+    binned = [bin_column(column, bins, min_bin_size) for column in table.columns]
+    n_bins = max((b.n_bins for b in binned), default=1)
+    codes = np.stack([b.codes for b in binned], axis=1)
+    return BinnedTable(codes, n_bins, np.array([b.n_merged for b in binned]))
+
+
+def numeric_columns(table: PartyTable, score: str) -> Floats:
+    """All columns as numbers, missing ones as NaN; categories have no place on a number line."""
+    for column in table.columns:
+        if column.kind != "numeric":
+            raise ColumnError(
+                f"Column {column.name!r} of party {table.name!r} holds categories.",
+                f"The score {score!r} needs numbers.",
+                "Drop the column, or use gini, mi, chi2 or iv, which take categories.",
+            )
+    return table.numeric_matrix()
+
+
+def are_frequencies(table: PartyTable) -> bool:
+    """Whether every column can be read as a frequency: numeric, complete and not negative."""
+    return all(
+        column.kind == "numeric" and not column.missing.any() and bool((column.values >= 0).all())
+        for column in table.columns
+    )
+
+
+def unit_columns(values: Floats) -> Floats:
+    """Columns with mean 0 and norm 1; missing values count as the mean, constant columns as 0."""
+    # Dividing by the largest magnitude first keeps squares of extreme numbers finite.
+    largest = np.nanmax(np.abs(values), axis=0)
+    scaled = values / np.where(largest > 0, largest, 1.0)
+    centred = scaled - np.nanmean(scaled, axis=0)
+    centred = np.where(np.isnan(centred), 0.0, centred)
+    norms = np.sqrt((centred**2).sum(axis=0))
+    # What is left of a constant column after rounding is not a signal.
+    flat = norms <= 1e-13 * np.sqrt(len(values))
+    return np.asarray(np.where(flat, 0.0, centred / np.where(flat, 1.0, norms)))
+
+
+def to_integers(values: Floats, bits: int) -> npt.NDArray[np.int64]:
+    """Fixed point with ``bits`` fraction bits."""
+    return np.rint(np.ldexp(values, bits)).astype(np.int64)
+
+
+def frequency_scales(values: Floats, bits: int) -> npt.NDArray[np.int64]:
+    """Power of two per column that brings its largest value below ``2**bits``; integers stay exact."""
+    exponents = np.frexp(values.max(axis=0, initial=0.0))[1]
+    return np.asarray(bits - np.maximum(exponents, 1), dtype=np.int64)
+
+
+def remarks(table: PartyTable, binned: BinnedTable | None, min_bin_size: int) -> list[str]:
+    """What the result should say about this party's columns; names and counts only."""
+    notes = []
+    if binned is not None and binned.n_merged.any():
+        columns = int((binned.n_merged > 0).sum())
+        notes.append(
+            f"{table.name}: {int(binned.n_merged.sum())} bins of {columns} features had fewer than "
+            f"{min_bin_size} rows and were merged."
+        )
+    if binned is None:
+        missing = sum(bool(column.missing.any()) for column in table.columns)
+        if missing:
+            notes.append(f"{table.name}: missing values of {missing} features count as their mean.")
+    return notes

@@ -1,0 +1,428 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Secure filters for parties that hold different columns of the same rows.
+
+Paper 000 (FedSDG-FS), Algorithm 1, corrected and widened to other scores.
+
+Setting   One party holds the label (and maybe features); the others hold features.
+Roles     *label holder* (drives, owns the only key), *feature holder* (any number).
+Adversary Honest but curious, single parties. Feature holders that collude with each other learn
+          nothing more (they hold no key); the label holder's view of one feature holder does not
+          depend on others.
+
+Who learns what
+  feature holder  number of rows and classes, and which of its features were selected.
+  label holder    ``disclose="scores"``: one score per unnamed feature, nothing below it.
+                  ``disclose="counts"``: bin-by-class counts (or class sums) of unnamed features in
+                  secret order of features and bins, no bin below the minimum size.
+
+Algorithm 1, line by line
+  1-2  label holder encrypts the class indicator      LabelHolder._encrypt, EncryptedLabels
+  3-5  feature holder adds up its bins, squares        FeatureHolder.answer (crypto.counts)
+  6-9  masked square and Gini of each feature          ColumnGuest.quadratics
+  10   label holder decrypts the Gini scores           LabelHolder._open
+
+Deviations, each with its reason
+  - The paper squares with a second round trip (u = p + r, then [u^2]). The correction T of
+    :mod:`fedsift.crypto.counts` makes one reply enough: the two transmissions the paper claims.
+  - p + r with a small real r does not hide p. Masks are uniform in Z_t, or 40 bits wider.
+  - Features travel without names, in a secret order; so do the bins of each feature.
+  - Bins below ``min_bin_size`` are merged, so that no bin isolates a row or a label.
+  - Scores go back to feature holders only where the label holder's policy names ``own-scores``:
+    a score and one's own bins are an equation in the label counts.
+
+A malicious feature holder can return wrong numbers; counts that do not add up to the label
+holder's class sizes are refused, wrong scores within their range are not noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.crypto.counts import (
+    BinnedRows,
+    ColumnOwner,
+    IntegerRows,
+    join_columns,
+    own_columns,
+)
+from fedsift.data.table import PartyTable
+from fedsift.data.target import Target
+from fedsift.errors import AlignmentError, ParameterError, PartyFailed
+from fedsift.maths import scores
+from fedsift.methods import filter_features as local
+from fedsift.methods.filter_messages import (
+    REPLIES,
+    SHARE_BITS,
+    VALUE_BITS,
+    EncryptedLabels,
+    Introduction,
+    Offer,
+    OpenScores,
+    OwnScores,
+    ScoresWanted,
+    SealedCounts,
+    SealedScores,
+    SealedSums,
+    Selected,
+    column_spec,
+    way_of,
+)
+from fedsift.methods.filter_scores import Params, Ranking, classes_of, plain_scores, rank
+from fedsift.protocol import (
+    DrivingRole,
+    Message,
+    Network,
+    Protocol,
+    PublicArray,
+    Role,
+    handles,
+)
+
+Floats = npt.NDArray[np.float64]
+
+
+class FeatureHolder(Role, name="feature holder"):
+    """Owns columns; computes on encrypted labels and learns which of its features were selected."""
+
+    def __init__(self, table: PartyTable, params: Params) -> None:
+        self._table = table
+        self._params = params
+        self._rng = _secret_order(params.seed, table.name)
+        self._order = self._rng.permutation(table.n_columns)
+        self._binned: local.BinnedTable | None = None
+        self._selected: tuple[int, ...] = ()
+        self._own_scores: Floats | None = None
+
+    @handles(Introduction)
+    async def offer(self, ask: Introduction, net: Network) -> Offer:
+        """Check that the job fits the own table, and say how many features there are."""
+        if ask.n_rows != self._table.n_rows:
+            raise AlignmentError(
+                f"The label holder has {ask.n_rows} rows, this party {self._table.n_rows}.",
+                "Vertical methods need the same rows in the same order at every party.",
+                "Align the parties by id first.",
+            )
+        if ask.score != self._params.score:
+            raise ParameterError(
+                f"The label holder asks for the score {ask.score[:20]!r}.",
+                f"This party agreed to {self._params.score!r}.",
+                "Run the same job at every party.",
+            )
+        n_cells = 1
+        if self._params.score in local.BINNED_SCORES:
+            with self.clock("prepare"):
+                n_cells = self._bins().n_bins
+        else:
+            local.numeric_columns(self._table, self._params.score)
+        return Offer(self._table.n_columns, n_cells, local.are_frequencies(self._table))
+
+    @handles(EncryptedLabels)
+    async def answer(
+        self, ask: EncryptedLabels, net: Network
+    ) -> SealedScores | SealedCounts | SealedSums:
+        """Lines 3-9: products of the own rows with the encrypted columns."""
+        allowed = {
+            way_of(self._params.score, self._params.disclose, frequencies=f) for f in (True, False)
+        }
+        if ask.way not in allowed or not 0 <= ask.n_classes <= self._table.n_rows:
+            raise ParameterError(
+                f"The label holder asks for the way {ask.way[:20]!r} with {ask.n_classes} classes.",
+                f"This party agreed to {', '.join(sorted(allowed))}.",
+                "Run the same job, with the same 'disclose', at every party.",
+            )
+        spec = column_spec(ask.way, self._table.n_rows, ask.n_classes, ask.expected_rows)
+        with self.clock("evaluate"):
+            guest = join_columns(ask.keys, ask.columns, spec)
+            if ask.way == "count":
+                rows, sizes = self._shuffled_bins()
+                return SealedCounts(guest.products(rows), PublicArray.of(sizes))
+            if ask.way == "impurity":
+                rows, sizes = self._shuffled_bins()
+                weights = scores.gini_weights(sizes, self._table.n_rows)
+                return SealedScores(guest.quadratics(rows, weights))
+            if ask.way == "share":
+                values = local.unit_columns(self._numbers())
+                return SealedScores(
+                    guest.quadratics(IntegerRows(local.to_integers(values, SHARE_BITS[0])))
+                )
+            integers, exponents = self._summable()
+            return SealedSums(guest.products(IntegerRows(integers)), PublicArray.of(exponents))
+
+    @handles(ScoresWanted)
+    async def open_scores(self, ask: ScoresWanted, net: Network) -> OpenScores:
+        """Scores without labels are computed here alone."""
+        return OpenScores(PublicArray.of(np.nanvar(self._numbers(), axis=0)))
+
+    @handles(Selected)
+    async def take_selection(self, told: Selected, net: Network) -> None:
+        """Line 10: remember which of the own features were chosen."""
+        if len(set(told.features)) != len(told.features) or not all(
+            0 <= f < self._table.n_columns for f in told.features
+        ):
+            raise ParameterError(
+                "The selection names features this party does not have.",
+                f"Feature numbers run from 0 to {self._table.n_columns - 1}.",
+                "Check that all parties run the same job.",
+            )
+        self._selected = told.features
+
+    @handles(OwnScores)
+    async def take_scores(self, told: OwnScores, net: Network) -> None:
+        """Optional: the own features' scores."""
+        self._own_scores = told.scores.array(shape=(self._table.n_columns,))
+
+    def facts(self) -> dict[str, Any]:
+        """The own names behind the numbers; read only where this party's data is at home."""
+        names = [self._table.feature_names[i] for i in self._order]
+        return {
+            "names": names,
+            "selected": [names[i] for i in self._selected],
+            "own_scores": self._own_scores,
+            "remarks": local.remarks(self._table, self._binned, self._params.min_bin_size),
+        }
+
+    def _bins(self) -> local.BinnedTable:
+        if self._binned is None:
+            self._binned = local.bin_table(
+                self._table, self._params.bins, self._params.min_bin_size
+            )
+        return self._binned
+
+    def _shuffled_bins(self) -> tuple[BinnedRows, npt.NDArray[np.int64]]:
+        """Bin memberships in secret order of features and bins, and the size of every bin."""
+        binned = self._bins()
+        codes = np.empty(binned.codes.shape, dtype=np.uint8 if binned.n_bins < 256 else np.int64)
+        for position, feature in enumerate(self._order):
+            codes[:, position] = self._rng.permutation(binned.n_bins)[binned.codes[:, feature]]
+        sizes = np.stack([np.bincount(column, minlength=binned.n_bins) for column in codes.T])
+        return BinnedRows(codes, binned.n_bins), sizes
+
+    def _numbers(self) -> Floats:
+        return local.numeric_columns(self._table, self._params.score)[:, self._order]
+
+    def _summable(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Columns as integers, and the power of two each one was multiplied with."""
+        values = self._numbers()
+        if self._params.score == "f":
+            fixed = np.full(values.shape[1], VALUE_BITS)
+            return local.to_integers(local.unit_columns(values), VALUE_BITS), fixed
+        exponents = local.frequency_scales(values, VALUE_BITS)
+        return np.rint(np.ldexp(values, exponents)).astype(np.int64), exponents
+
+
+class LabelHolder(DrivingRole, name="label holder"):
+    """Owns the label and the only key; ranks all features and tells each owner what was chosen."""
+
+    def __init__(
+        self,
+        party: str,
+        table: PartyTable | None,
+        target: Target | None,
+        n_rows: int,
+        params: Params,
+    ) -> None:
+        self._party = party
+        self._table = table
+        self._params = params
+        self._n_rows = n_rows
+        self._target = target
+        self._codes, self.n_classes = classes_of(target, params)
+
+    async def drive(self, net: Network) -> Ranking:
+        """Algorithm 1, seen from the label holder."""
+        parties = net.members("feature holder")
+        results: dict[str, Floats] = {}
+        if parties:
+            # What is there: number of features, so that labels can be laid out for them.
+            hello = Introduction(self._n_rows, self._params.score)
+            offers = dict(zip(parties, await net.ask("feature holder", hello, Offer), strict=True))
+            frequencies = self._own_frequencies() and all(o.frequencies for o in offers.values())
+            if self._params.score == "variance":
+                results = await self._open_scores(offers, net)
+            else:
+                results = await self._encrypted_scores(offers, frequencies, net)
+        else:
+            frequencies = self._own_frequencies()
+        if self._table is not None:
+            results = {self._party: self._own_scores(frequencies=frequencies), **results}
+
+        ranking = rank(results, self._params.score, self._params.n_features_to_select)
+        if parties:
+            chosen = {party: Selected(ranking.selected[party]) for party in parties}
+            await net.tell("feature holder", chosen)
+            if self._params.share_scores:
+                shared = {party: OwnScores(PublicArray.of(results[party])) for party in parties}
+                await net.tell("feature holder", shared)
+        return ranking
+
+    async def _open_scores(self, offers: Mapping[str, Offer], net: Network) -> dict[str, Floats]:
+        replies = await net.ask("feature holder", ScoresWanted(), OpenScores)
+        return {
+            party: reply.scores.array(shape=(offers[party].n_features,)).astype(np.float64)
+            for party, reply in zip(offers, replies, strict=True)
+        }
+
+    async def _encrypted_scores(
+        self, offers: Mapping[str, Offer], frequencies: bool, net: Network
+    ) -> dict[str, Floats]:
+        """Lines 1-10: encrypt once, ask everybody, open what comes back."""
+        way = way_of(self._params.score, self._params.disclose, frequencies=frequencies)
+        cells = max(
+            o.n_features * (o.n_cells if way in ("count", "impurity") else 1)
+            for o in offers.values()
+        )
+        n_classes = self.n_classes
+        spec = column_spec(way, self._n_rows, n_classes, cells)
+        with self.clock("encrypt"):
+            owner = own_columns(
+                self._params.scheme,
+                self._columns(way),
+                spec,
+                security_bits=self._params.security_bits,
+            )
+        labels = EncryptedLabels(way, n_classes, cells, owner.keys, owner.columns)
+        replies = await net.ask("feature holder", labels, REPLIES[way])
+        with self.clock("decrypt"):
+            return {
+                party: self._open(way, owner, party, offers[party], reply)
+                for party, reply in zip(offers, replies, strict=True)
+            }
+
+    def _columns(self, way: str) -> npt.NDArray[np.int64]:
+        """The label as integer columns: indicators, +1/-1, or a fixed-point target."""
+        if not self.n_classes:
+            assert self._target is not None  # noqa: S101 - only variance runs without a target
+            unit = local.unit_columns(self._target.values[:, None])
+            return local.to_integers(unit, VALUE_BITS if way == "sum" else SHARE_BITS[1])
+        indicator = np.eye(self.n_classes, dtype=np.int64)[self._codes]
+        if way == "count":
+            return indicator[:, :-1]
+        if way == "impurity":
+            return 2 * indicator[:, :1] - 1 if self.n_classes == 2 else indicator
+        if way == "share":
+            # 1 / sqrt(class size) per class, so that squares add up to the explained share.
+            scale = np.rint(np.ldexp(1 / np.sqrt(self._class_sizes()), SHARE_BITS[1]))
+            return indicator * scale.astype(np.int64)
+        return indicator
+
+    def _open(
+        self, way: str, owner: ColumnOwner, party: str, offer: Offer, reply: Message
+    ) -> Floats:
+        """Line 10: decrypt one party's reply and turn it into scores."""
+        if isinstance(reply, SealedCounts):
+            return self._scores_of_counts(owner, party, offer, reply)
+        if isinstance(reply, SealedSums):
+            exponents = reply.exponents.array(shape=(offer.n_features,))
+            sums = owner.open_products(reply.sums, offer.n_features).astype(np.float64)
+            return self._scores_of_sums(np.ldexp(sums, -exponents[:, None]))
+        assert isinstance(reply, SealedScores)  # noqa: S101 - the network checked the type
+        n_cells = offer.n_cells if way == "impurity" else 1
+        quadratics = owner.open_quadratics(reply.scores, offer.n_features, n_cells)
+        if way == "impurity":
+            weighted = quadratics.astype(np.float64) / float(
+                1 << scores.gini_weight_bits(self._n_rows)
+            )
+            values = scores.gini_from_quadratic(weighted, self._n_rows, centred=self.n_classes == 2)
+            plausible = bool(((values > -0.01) & (values < 1.01)).all())
+        else:
+            shares = quadratics.astype(np.float64) / 2.0 ** (2 * sum(SHARE_BITS))
+            values = self._f_of_shares(shares)
+            plausible = bool(((shares >= 0) & (shares < 1.01)).all())
+        if not plausible:
+            raise _implausible(party, "scores outside their possible range")
+        return values
+
+    def _scores_of_counts(
+        self, owner: ColumnOwner, party: str, offer: Offer, reply: SealedCounts
+    ) -> Floats:
+        shape = (offer.n_features, offer.n_cells)
+        sizes = reply.sizes.array(shape=shape)
+        counts = owner.open_products(reply.counts, offer.n_features * offer.n_cells)
+        known = counts.astype(np.int64).reshape(*shape, self.n_classes - 1)
+        table = np.concatenate([known, (sizes - known.sum(axis=2))[:, :, None]], axis=2)
+        if (table < 0).any() or (table.sum(axis=1) != self._class_sizes()).any():
+            raise _implausible(party, "counts that do not add up to the class sizes")
+        return scores.TABLE_SCORES[self._params.score](table)
+
+    def _scores_of_sums(self, sums: Floats) -> Floats:
+        if self._params.score == "chi2":
+            return scores.chi2_of_sums(sums, self._class_sizes())
+        if not self.n_classes:
+            # The target column is fixed point too: bring it back to norm 1.
+            return self._f_of_shares(np.ldexp(sums[:, 0], -VALUE_BITS) ** 2)
+        return self._f_of_shares(scores.explained_share(sums, self._class_sizes()))
+
+    def _f_of_shares(self, shares: Floats) -> Floats:
+        statistic = scores.anova_f(shares, self._n_rows, self.n_classes or 2)
+        return np.minimum(statistic, np.finfo(np.float64).max)  # JSON knows no infinity
+
+    def _own_scores(self, *, frequencies: bool) -> Floats:
+        """The label holder's own features need no encryption."""
+        assert self._table is not None  # noqa: S101 - asked only if there is one
+        return plain_scores(self._table, self._target, self._params, frequencies=frequencies)
+
+    def _own_frequencies(self) -> bool:
+        return self._table is None or local.are_frequencies(self._table)
+
+    def _class_sizes(self) -> npt.NDArray[np.int64]:
+        return np.bincount(self._codes, minlength=self.n_classes)
+
+    def facts(self) -> dict[str, Any]:
+        """What this party knows of its own columns."""
+        if self._table is None:
+            return {"names": [], "remarks": []}
+        binned = None
+        if self._params.score in local.BINNED_SCORES:
+            binned = local.bin_table(self._table, self._params.bins, self._params.min_bin_size)
+        notes = local.remarks(self._table, binned, self._params.min_bin_size)
+        return {"names": list(self._table.feature_names), "remarks": notes}
+
+
+PROTOCOL = Protocol(
+    name="filter",
+    messages=(
+        Introduction,
+        Offer,
+        EncryptedLabels,
+        SealedScores,
+        SealedCounts,
+        SealedSums,
+        ScoresWanted,
+        OpenScores,
+        Selected,
+        OwnScores,
+    ),
+    roles=(LabelHolder, FeatureHolder),
+)
+
+
+def _implausible(party: str, what: str) -> PartyFailed:
+    return PartyFailed(party, "EncryptedLabels", 2, f"its reply opened to {what}")
+
+
+def _secret_order(seed: int | None, party: str) -> np.random.Generator:
+    """Source of a party's secret orders: the operating system's entropy, or a simulation's seed."""
+    if seed is None:
+        return np.random.default_rng()
+    return np.random.default_rng([seed, *party.encode()])
+
+
+def build_nodes(
+    tables: Mapping[str, PartyTable],
+    label_holder: str,
+    target: Target | None,
+    n_rows: int,
+    params: Params,
+) -> dict[str, Sequence[Role]]:
+    """One node per party: the label holder drives, everybody else holds features."""
+    holder = LabelHolder(label_holder, tables.get(label_holder), target, n_rows, params)
+    nodes: dict[str, Sequence[Role]] = {label_holder: (holder,)}
+    for party, table in tables.items():
+        if party != label_holder:
+            nodes[party] = (FeatureHolder(table, params),)
+    return nodes

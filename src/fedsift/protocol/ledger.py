@@ -1,0 +1,72 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who learned what: generated from the messages that were really sent."""
+
+from __future__ import annotations
+
+import threading
+
+import msgspec
+
+from fedsift.protocol.message import Message, sealed_parts
+from fedsift.result import Disclosure
+
+_FORMS = {
+    "encrypted": "encrypted, decrypted by the learner",
+    "plain": "PLAIN (encryption is off)",
+    "masked": "masked, only the sum opens",
+    "open": "open numbers",
+    "keys": "open numbers",
+}
+
+
+class Ledger:
+    """Adds up disclosures: one row per learner, subject, kind and message type."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Disclosure, list[int]] = {}
+        self._lock = threading.Lock()
+
+    def add(
+        self,
+        message: Message,
+        *,
+        sender: tuple[str, str],
+        receiver: tuple[str, str],
+        key_owner: str,
+        n_bytes: int,
+    ) -> None:
+        """Note one delivered message; messages that reveal nothing leave no row."""
+        declaration = message.declaration
+        if not declaration.reveals_something:
+            return
+        row = Disclosure(
+            *receiver,
+            *sender,
+            declaration.kind,
+            declaration.text,
+            form_of(message),
+            key_owner,
+            declaration.name,
+        )
+        with self._lock:
+            counts = self._rows.setdefault(row, [0, 0])
+            counts[0] += 1
+            counts[1] += n_bytes
+
+    def rows(self) -> tuple[Disclosure, ...]:
+        """The ledger so far."""
+        with self._lock:
+            return tuple(
+                msgspec.structs.replace(row, times=times, n_bytes=n_bytes)
+                for row, (times, n_bytes) in self._rows.items()
+            )
+
+
+def form_of(message: Message) -> str:
+    """How the content travelled, read off the message itself and never declared by hand."""
+    _, forms = sealed_parts(message)
+    for form in ("plain", "encrypted", "masked", "open"):
+        if form in forms:
+            return _FORMS[form]
+    return _FORMS["open"]

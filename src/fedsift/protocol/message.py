@@ -1,0 +1,190 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Typed messages that declare where they may go and what they tell the receiver.
+
+    @message(flow="feature holder -> label holder", reveals="feature-scores: ...", key="label holder")
+    class SealedScores(Message):
+        scores: Ciphertexts
+
+``reveals`` starts with a short kind that a policy can name, then says in words what the receiver
+learns; ``nothing`` is the kind of messages that tell it nothing new. The ledger, the plan, the
+policy check and the *who learns what* tables all come from these declarations.
+
+A field is a ciphertext, a masked share or an openly declared value. Raw arrays and bytes are
+refused when the class is defined, so a secret cannot reach the wire by accident.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import UnionType
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.crypto.wire import Ciphertexts, PublicKeys
+from fedsift.errors import BadFrame
+
+NOTHING = "nothing"
+_DTYPES = {"<i8": 8, "<u8": 8, "<f8": 8, "|b1": 1}
+_OPEN_TYPES = (int, float, bool, str, type(None))
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True, tag_field="is"):
+    """Base of every message; subclasses are tagged with their class name on the wire."""
+
+    declaration: ClassVar[Declaration]
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a message class promises."""
+
+    name: str
+    sender: str
+    receiver: str
+    kind: str
+    text: str
+    key: str | None
+    optional: bool
+
+    @property
+    def reveals_something(self) -> bool:
+        """Whether the receiver learns anything about the sender's data."""
+        return self.kind != NOTHING
+
+
+class _ArrayStruct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Numbers with a checked shape; dtype and size are validated before anything is read."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+    def __post_init__(self) -> None:
+        if self.dtype not in _DTYPES or len(self.shape) > 3 or any(s < 0 for s in self.shape):
+            raise ValueError("array of an unknown type or shape")
+        if math.prod(self.shape) * _DTYPES[self.dtype] != len(self.data):
+            raise ValueError("array data does not fill its shape")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.shape} {self.dtype}>"
+
+    @classmethod
+    def of(cls, values: npt.ArrayLike) -> typing.Self:
+        """Wrap integers, floats or booleans."""
+        array = np.asarray(values)
+        kind = {"i": "<i8", "u": "<u8", "f": "<f8", "b": "|b1"}[array.dtype.kind]
+        return cls(kind, tuple(array.shape), np.ascontiguousarray(array, dtype=kind).tobytes())
+
+    def array(self, *, shape: tuple[int, ...] | None = None) -> npt.NDArray[Any]:
+        """The numbers; refuses NaN, infinities and any other shape than the wanted one."""
+        if shape is not None and self.shape != shape:
+            raise BadFrame(
+                f"An array of shape {self.shape} arrived.",
+                f"Shape {shape} was agreed.",
+                "Check that all parties run the same job on aligned rows.",
+            )
+        values = np.frombuffer(self.data, dtype=self.dtype).reshape(self.shape)
+        if self.dtype == "<f8" and not np.isfinite(values).all():
+            raise BadFrame(
+                "An array with NaN or infinite numbers arrived.",
+                "Messages carry finite numbers only.",
+                "Check the sending party's data.",
+            )
+        return values
+
+
+class PublicArray(_ArrayStruct, frozen=True, forbid_unknown_fields=True):
+    """Numbers that are openly disclosed to the receiver; the message says which and why."""
+
+
+class MaskedArray(_ArrayStruct, frozen=True, forbid_unknown_fields=True):
+    """Numbers under one-time masks; a single one of them tells nothing."""
+
+
+_SEALED_TYPES = (Ciphertexts, PublicKeys, PublicArray, MaskedArray)
+
+
+def message(
+    *, flow: str, reveals: str, key: str | None = None, optional: bool = False
+) -> Callable[[type[Message]], type[Message]]:
+    """Declare flow and disclosure of a :class:`Message` subclass.
+
+    Parameters
+    ----------
+    flow : str
+        ``"sender role -> receiver role"``.
+    reveals : str
+        ``"nothing: why"`` or ``"kind: what the receiver learns"``.
+    key : str, optional
+        Role whose secret key opens the ciphertexts of this message.
+    optional : bool
+        The protocol works without it; it is sent only if the sender's policy names its kind.
+    """
+    flow_match = re.fullmatch(r"([a-z ]+?) -> ([a-z ]+)", flow)
+    reveal_match = re.fullmatch(r"([a-z-]+): (.+)", reveals)
+    if flow_match is None or reveal_match is None:
+        raise TypeError("declare flow='a -> b' and reveals='kind: what is learned'")
+
+    def declare(cls: type[Message]) -> type[Message]:
+        for field, hint in typing.get_type_hints(cls).items():
+            if field in cls.__struct_fields__:
+                _check_field(cls.__name__, field, hint)
+        cls.declaration = Declaration(
+            cls.__name__,
+            flow_match[1],
+            flow_match[2],
+            reveal_match[1],
+            reveal_match[2],
+            key,
+            optional,
+        )
+        return cls
+
+    return declare
+
+
+def _check_field(owner: str, field: str, hint: Any) -> None:
+    """Refuse field types that could carry raw data."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (tuple, dict, typing.Union, UnionType):
+        for argument in arguments:
+            if argument is not Ellipsis:
+                _check_field(owner, field, argument)
+    elif hint not in _OPEN_TYPES and hint not in _SEALED_TYPES:
+        raise TypeError(
+            f"{owner}.{field} has type {hint!r}: a field is a ciphertext, a masked array, a public "
+            "array or a plain declared value"
+        )
+
+
+def sealed_parts(value: Any) -> tuple[int, set[str]]:
+    """Number of ciphertexts in a message, and the forms its content has."""
+    if isinstance(value, Ciphertexts):
+        return len(value.blobs), {"plain" if value.scheme == "plain" else "encrypted"}
+    if isinstance(value, MaskedArray):
+        return 0, {"masked"}
+    if isinstance(value, PublicArray):
+        return 0, {"open"}
+    if isinstance(value, PublicKeys):
+        return 0, {"keys"}
+    items: list[Any] = []
+    if isinstance(value, Message):
+        items = [getattr(value, name) for name in value.__struct_fields__]
+    elif isinstance(value, (tuple, list)):
+        items = list(value)
+    elif isinstance(value, dict):
+        items = list(value.values())
+    n_ciphertexts, forms = 0, set()
+    for item in items:
+        count, more = sealed_parts(item)
+        n_ciphertexts += count
+        forms |= more
+    return n_ciphertexts, forms

@@ -1,0 +1,48 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""All a method ever sees of other parties: ``ask`` and ``tell``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, TypeVar
+
+from fedsift.protocol.message import Message
+
+T = TypeVar("T", bound=Message)
+
+
+class Network(Protocol):
+    """One role's door to the other roles of the protocol."""
+
+    party: str
+    """The organisation this role belongs to."""
+
+    def members(self, role: str) -> tuple[str, ...]:
+        """Parties that play a role, in party order."""
+        ...
+
+    async def ask(
+        self,
+        role: str,
+        message: Message | Mapping[str, Message],
+        reply: type[T],
+        *,
+        timeout_seconds: float | None = None,
+    ) -> list[T]:
+        """Send to every member of a role at once and return the replies in party order.
+
+        ``message`` is one for all, or one per party (parties left out are not asked). Raises one
+        :class:`~fedsift.errors.PartyFailed` that names the party, the message and the round.
+        """
+        ...
+
+    async def tell(
+        self,
+        role: str,
+        message: Message | Mapping[str, Message],
+        *,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        """Send without expecting more than a confirmation."""
+        ...

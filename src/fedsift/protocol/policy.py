@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a party agrees to: checked against the plan before the run and at every message.
+
+A policy speaks about what its owner's data may tell others. Kinds of disclosure are the short names
+in front of each message's ``reveals``; ``fedsift methods`` lists them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fedsift.errors import ParameterError, PolicyViolation
+from fedsift.protocol.message import Declaration
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Limits of one party.
+
+    Parameters
+    ----------
+    methods : tuple of str, optional
+        Methods the party takes part in; any if missing.
+    may_reveal : tuple of str, optional
+        Kinds of disclosure the party allows. If missing: whatever a method needs, but nothing
+        that it declares as optional.
+    may_not_reveal : tuple of str
+        Kinds the party never allows.
+    min_security_bits : int
+        Weakest encryption the party accepts; ``security="plain"`` counts as 0.
+    min_bin_size : int
+        Smallest bin, in rows, that the party lets into a count.
+    """
+
+    methods: tuple[str, ...] | None = None
+    may_reveal: tuple[str, ...] | None = None
+    may_not_reveal: tuple[str, ...] = ()
+    min_security_bits: int = 128
+    min_bin_size: int = 5
+
+    def allows(self, declaration: Declaration) -> bool:
+        """Whether the owner may send a message of this declaration."""
+        if not declaration.reveals_something:
+            return True
+        if declaration.kind in self.may_not_reveal:
+            return False
+        if self.may_reveal is None:
+            return not declaration.optional
+        return declaration.kind in self.may_reveal
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Policy:
+        """Build from the ``[policy]`` table of a party file."""
+        names = {field.name for field in dataclasses.fields(cls)}
+        unknown = sorted(set(values) - names)
+        if unknown:
+            raise ParameterError(
+                f"Unknown policy key {unknown[0]!r}.",
+                f"Known: {', '.join(sorted(names))}.",
+                "Remove or rename it.",
+            )
+        settings: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+        }
+        return cls(**settings)
+
+
+OPEN = Policy(min_security_bits=0, min_bin_size=1)
+"""For simulations without a policy: what a method needs is allowed, optional extras are not."""
+
+
+@dataclass(frozen=True)
+class PlannedDisclosure:
+    """A disclosure that a run will make if it goes through."""
+
+    learner: str
+    learner_role: str
+    about: str
+    about_role: str
+    kind: str
+    what: str
+    message: str
+
+
+def check_before(
+    method: str,
+    policies: Mapping[str, Policy],
+    planned: Iterable[tuple[str, Declaration]],
+    *,
+    security_bits: int,
+    min_bin_size: int | None = None,
+) -> None:
+    """Refuse the run if it would leave any party's policy; nothing has been sent yet.
+
+    ``planned`` lists (sending party, declaration) pairs; ``min_bin_size`` is given by methods that bin.
+    """
+    for party, policy in policies.items():
+        if policy.methods is not None and method not in policy.methods:
+            raise _violation(
+                party, f"the method {method!r}", f"methods: {', '.join(policy.methods)}"
+            )
+        if security_bits < policy.min_security_bits:
+            found = f"{security_bits}-bit security" if security_bits else "a run without encryption"
+            raise _violation(party, found, f"at least {policy.min_security_bits}-bit security")
+        if min_bin_size is not None and min_bin_size < policy.min_bin_size:
+            raise _violation(
+                party, f"bins of {min_bin_size} rows", f"at least {policy.min_bin_size} rows a bin"
+            )
+    for party, declaration in planned:
+        check_message(party, policies.get(party, OPEN), declaration)
+
+
+def check_message(party: str, policy: Policy, declaration: Declaration) -> None:
+    """Refuse one message that the sender's policy does not allow."""
+    if policy.allows(declaration):
+        return
+    if policy.may_reveal is None:
+        allowed = f"anything but {', '.join(policy.may_not_reveal) or 'optional disclosures'}"
+    else:
+        allowed = ", ".join(policy.may_reveal) or "nothing"
+    raise _violation(
+        party, f"the disclosure {declaration.kind!r} ({declaration.text})", f"disclosing {allowed}"
+    )
+
+
+def _violation(party: str, found: str, allowed: str) -> PolicyViolation:
+    return PolicyViolation(
+        f"The run needs {found}, which the policy of party {party!r} forbids.",
+        f"That policy allows {allowed}.",
+        f"Change the job, or ask {party!r} to change its policy; no message was sent for this.",
+    )

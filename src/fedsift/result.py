@@ -1,0 +1,178 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a run leaves behind: the selection, what it cost, and who learned what. Plain JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fedsift.errors import FileProblem
+
+FORMAT = "fedsift-result/1"
+
+
+class Disclosure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One row of the ledger: a party learned something about another party's data."""
+
+    learner: str
+    learner_role: str
+    about: str
+    about_role: str
+    kind: str
+    what: str
+    form: str
+    key_owner: str
+    message: str
+    times: int = 1
+    n_bytes: int = 0
+
+
+class TrafficRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All messages of one type from one party to another."""
+
+    message: str
+    sender: str
+    receiver: str
+    messages: int
+    n_bytes: int
+    ciphertexts: int
+
+
+class Traffic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Counts measured on the encoded bytes."""
+
+    rounds: int = 0
+    messages: int = 0
+    n_bytes: int = 0
+    ciphertexts: int = 0
+    rows: tuple[TrafficRow, ...] = ()
+
+    @property
+    def by_message(self) -> dict[str, int]:
+        """Bytes by message type."""
+        totals: dict[str, int] = {}
+        for row in self.rows:
+            totals[row.message] = totals.get(row.message, 0) + row.n_bytes
+        return totals
+
+    @property
+    def by_party(self) -> dict[str, int]:
+        """Bytes sent by each party."""
+        totals: dict[str, int] = {}
+        for row in self.rows:
+            totals[row.sender] = totals.get(row.sender, 0) + row.n_bytes
+        return totals
+
+
+class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The same object the estimators keep as ``result_`` and the command line writes as JSON.
+
+    Attributes
+    ----------
+    selected : dict of party -> feature names
+    scores : dict of party -> feature name -> score
+        Only what the policies let out to the holder of this result.
+    history : tuple of dict
+        One entry per round or step, method by method.
+    traffic, timings, disclosures
+        Cost and ledger of the run.
+    security : {"secure", "plain"}
+    """
+
+    method: str
+    setting: str
+    selected: dict[str, tuple[str, ...]]
+    scores: dict[str, dict[str, float]] = {}
+    ranking: dict[str, dict[str, int]] = {}
+    history: tuple[dict[str, Any], ...] = ()
+    participants: dict[str, float] = {}
+    traffic: Traffic = Traffic()
+    timings: dict[str, float] = {}
+    disclosures: tuple[Disclosure, ...] = ()
+    parameters: dict[str, Any] = {}
+    security: str = "secure"
+    security_bits: int = 0
+    crypto: str = ""
+    seed: int | None = None
+    shape: dict[str, Any] = {}
+    versions: dict[str, str] = {}
+    warnings: tuple[str, ...] = ()
+    format: str = FORMAT
+
+    @property
+    def n_selected(self) -> int:
+        """Number of selected features over all parties."""
+        return sum(len(names) for names in self.selected.values())
+
+    def headline(self) -> str:
+        """One sentence: what came out."""
+        parties = ", ".join(f"{party} {len(names)}" for party, names in self.selected.items())
+        return f"{self.method}: {self.n_selected} features selected ({parties})."
+
+    def to_json(self) -> str:
+        """Indented JSON."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the result as JSON, completely or not at all."""
+        return write_atomically(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SelectionResult:
+        """Read a result file written by :meth:`save`."""
+        try:
+            raw = Path(path).read_bytes()
+        except OSError as error:
+            raise FileProblem(
+                f"Cannot read {os.fspath(path)}: {error.strerror}.",
+                "A result file written by fedsift is needed.",
+                "Check the path.",
+            ) from error
+        try:
+            return msgspec.json.decode(raw, type=cls)
+        except msgspec.MsgspecError as error:
+            raise FileProblem(
+                f"{os.fspath(path)} is not a fedsift result file.",
+                f"A JSON file of format {FORMAT} is needed.",
+                "Pass the result.json that 'fedsift run' wrote.",
+            ) from error
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write a self-contained HTML report built from this result alone."""
+        from fedsift.report import html
+
+        return write_atomically(path, html.render(self))
+
+
+def write_atomically(path: str | os.PathLike[str], text: str) -> Path:
+    """Write a text file so that a crash or a full disk leaves the old file, never half a new one."""
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise _unwritable(target, error) from error
+    return target
+
+
+def _unwritable(target: Path, error: OSError) -> FileProblem:
+    return FileProblem(
+        f"Cannot write {target}: {error.strerror}.",
+        "A writable place with free space is needed.",
+        "Choose another output path; nothing was written.",
+    )

@@ -1,0 +1,145 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""One run of a protocol: the rules every message passes, whatever carries it.
+
+A runtime moves bytes. The session decides whether a message may be sent at all (declared flow, the
+sender's policy), turns it into a frame, and writes transcript and ledger. Every engine uses the
+same session, so traffic and disclosures are counted the same way everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fedsift.errors import BadFrame, FedsiftError, UndeclaredFlow
+from fedsift.protocol.codec import MAX_FRAME_BYTES, Codec, Done, Fault
+from fedsift.protocol.ledger import Ledger
+from fedsift.protocol.message import Message, sealed_parts
+from fedsift.protocol.policy import OPEN, Policy, check_message
+from fedsift.protocol.protocol import Protocol
+from fedsift.protocol.transcript import Entry, Transcript
+
+_UNDECLARED = (Fault, Done)
+"""Answers of the runtime itself: any role may send them, they carry no data."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What an observer is told after each message: counts, never content."""
+
+    round_number: int
+    sender: str
+    receiver: str
+    message: str
+    n_bytes: int
+
+
+Observer = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Address:
+    """A role at a party."""
+
+    party: str
+    role: str
+
+
+class Session:
+    """Codec, policies, transcript and ledger of one run."""
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        placement: Mapping[str, Sequence[str]],
+        *,
+        policies: Mapping[str, Policy] | None = None,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+        keep_frames: bool = False,
+        observer: Observer | None = None,
+    ) -> None:
+        self.protocol = protocol
+        self.placement = {party: tuple(roles) for party, roles in placement.items()}
+        self.codec = Codec(protocol.messages, max_frame_bytes=max_frame_bytes)
+        self.transcript = Transcript(keep_frames=keep_frames)
+        self.ledger = Ledger()
+        self._policies = dict(policies or {})
+        self._observer = observer
+
+    def members(self, role: str) -> tuple[str, ...]:
+        """Parties that play a role, in party order."""
+        return tuple(party for party, roles in self.placement.items() if role in roles)
+
+    def seal(self, message: Message, sender: Address, receiver: Address) -> bytes:
+        """Check a message against its declaration and the sender's policy; make the frame."""
+        if not isinstance(message, _UNDECLARED):
+            declaration = message.declaration
+            if (sender.role, receiver.role) != (declaration.sender, declaration.receiver):
+                raise UndeclaredFlow(
+                    f"{declaration.name} was sent {sender.role} -> {receiver.role}.",
+                    f"It is declared {declaration.sender} -> {declaration.receiver}.",
+                    "Send it only along its declared flow.",
+                )
+            if sender.party != receiver.party:
+                check_message(sender.party, self._policies.get(sender.party, OPEN), declaration)
+        return self.codec.encode(message)
+
+    def open(self, frame: bytes, receiver: Address, allowed: Sequence[type[Message]]) -> Message:
+        """Decode a frame at the receiving role; only the allowed types get in."""
+        message = self.codec.decode(frame, (*allowed, *_UNDECLARED))
+        if isinstance(message, _UNDECLARED):
+            return message
+        if message.declaration.receiver != receiver.role:
+            raise BadFrame(
+                f"{message.declaration.name} arrived at the role {receiver.role!r}.",
+                f"It is declared for {message.declaration.receiver!r}.",
+                "Check that all parties run the same job.",
+            )
+        return message
+
+    def inbound(self, role: str) -> list[type[Message]]:
+        """Message types a role may receive as requests."""
+        return [cls for cls in self.protocol.messages if cls.declaration.receiver == role]
+
+    def record(
+        self, frame: bytes, message: Message, round_number: int, sender: Address, receiver: Address
+    ) -> None:
+        """Count a frame that crossed from one party to another, and what it disclosed."""
+        if sender.party == receiver.party:
+            return
+        name, n_ciphertexts = type(message).__name__, sealed_parts(message)[0]
+        kept = frame if self.transcript.keep_frames else None
+        self.transcript.add(
+            Entry(
+                round_number,
+                sender.party,
+                sender.role,
+                receiver.party,
+                receiver.role,
+                name,
+                len(frame),
+                n_ciphertexts,
+                kept,
+            )
+        )
+        if not isinstance(message, _UNDECLARED):
+            key = message.declaration.key
+            owners = self.members(key) if key else ()
+            self.ledger.add(
+                message,
+                sender=(sender.party, sender.role),
+                receiver=(receiver.party, receiver.role),
+                key_owner=owners[0] if len(owners) == 1 else (key or "-"),
+                n_bytes=len(frame),
+            )
+        if self._observer is not None:
+            progress = Progress(round_number, sender.party, receiver.party, name, len(frame))
+            self._observer(progress)
+
+
+def fault_of(error: BaseException) -> Fault:
+    """What another party may know of an error: our own texts carry no values, others stay home."""
+    if isinstance(error, FedsiftError):
+        return Fault(error.code, str(error))
+    return Fault("E000", f"internal error ({type(error).__name__})")
