@@ -1,1 +1,47 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
 """Which features and which participants are worth having, without showing the data."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedsift.data import Federation, PartyTable, split_horizontal, split_vertical
+    from fedsift.protocol import Policy
+    from fedsift.result import SelectionResult
+    from fedsift.selectors import FilterSelector
+
+__version__ = "0.1.0"
+
+# Names are looked up on first use, so that `import fedsift` and `fedsift --help` stay fast.
+_HOMES = {
+    "Federation": "fedsift.data",
+    "FilterSelector": "fedsift.selectors",
+    "PartyTable": "fedsift.data",
+    "Policy": "fedsift.protocol",
+    "SelectionResult": "fedsift.result",
+    "split_horizontal": "fedsift.data",
+    "split_vertical": "fedsift.data",
+}
+
+__all__ = [
+    "Federation",
+    "FilterSelector",
+    "PartyTable",
+    "Policy",
+    "SelectionResult",
+    "split_horizontal",
+    "split_vertical",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'fedsift' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

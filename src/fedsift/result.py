@@ -151,7 +151,7 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_atomically(path: str | os.PathLike[str], text: str) -> Path:
-    """Write a text file so that a crash or a full disk leaves the old file, never half a new one."""
+    """Write a text file so that a crash leaves the old file or the new one, never half of it."""
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -112,8 +112,8 @@ class ColumnSpec:
     result_bits : int
         Every revealed number (product or quadratic) lies in ``(-2**result_bits, 2**result_bits)``.
     counting : bool
-        Columns hold 0/1 and only :class:`BinnedRows` products will be asked for, so that several counts
-        may share one slot.
+        Columns hold 0/1 and only :class:`BinnedRows` products will be asked for, so that several
+        counts may share one slot.
     weight_bits : int
         Bit length of the guest's quadratic weights (Paillier sizes its masks with it).
     expected_rows : int

@@ -3,9 +3,9 @@
 """K1 under BGV: columns in slots, secret rows as plaintext factors, one multiplication deep.
 
 Three things make it fast. Several counts share a slot (digits of the plaintext modulus) when only
-counts are asked for. Samples and rows fill all slots (:mod:`fedsift.crypto.layout`). And partial sums
-are added by the owner after decryption, as random shares that add up to the result, instead of by
-rotations under encryption.
+counts are asked for. Samples and rows fill all slots (:mod:`fedsift.crypto.layout`). And partial
+sums are added by the owner after decryption, as random shares that add up to the result, instead
+of by rotations under encryption.
 
 Numbers too large for one plaintext prime are computed modulo several and put together by the
 Chinese remainder theorem.
@@ -14,7 +14,7 @@ Chinese remainder theorem.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -24,13 +24,19 @@ import seal
 
 from fedsift.crypto.counts import (
     BigArray,
-    BinnedRows,
     ColumnSpec,
     IntArray,
-    IntegerRows,
     Rows,
     check_columns,
     check_rows,
+)
+from fedsift.crypto.counts_bgv_rows import (
+    Digits,
+    RowValues,
+    correction_values,
+    packed_values,
+    two_sides,
+    values_of,
 )
 from fedsift.crypto.layout import Layout, choose_layout
 from fedsift.crypto.randomness import uniform_below
@@ -50,15 +56,13 @@ _LEVELS = 3
 _COLUMNS_AT_ONCE = 8
 """Columns whose rotated copies are held together: bounds memory, still shares the factors."""
 
-RowValues = Callable[[slice, slice], npt.NDArray[np.uint64]]
-"""Dense values modulo t of some matrix rows over some samples."""
-
 
 def product_noise_bits(plain_bits: int, n_terms: int) -> float:
     """Upper bound of log2 of the noise after ``n_terms`` factor-times-rotated-column products.
 
-    Fresh and rotated columns carry about ``plain_bits + 14`` bits, a factor adds ``plain_bits + 8``, terms
-    add like independent errors; the constant has three bits to spare (asserted by the tests).
+    Fresh and rotated columns carry about ``plain_bits + 14`` bits, a factor adds
+    ``plain_bits + 8``, terms add like independent errors; the constant has three bits to spare
+    (asserted by the tests).
     """
     return 2 * plain_bits + 25 + math.log2(max(n_terms, 64) / 64) / 2
 
@@ -231,7 +235,7 @@ class BGVColumnGuest:
             SealPublic(parameters, keys.blobs[2 * i : 2 * i + 2], rotations=True)
             for i, parameters in enumerate(plan.parameters)
         ]
-        # Loaded when used: at 100,000 rows the columns are too many to hold in SEAL's memory at once.
+        # Loaded when used: at 100,000 rows there are too many to hold them unpacked.
         self._columns = columns.blobs
         self._column(0, 0, 0)  # a malformed first ciphertext is refused before any work
 
@@ -249,7 +253,11 @@ class BGVColumnGuest:
         blobs: list[bytes] = []
         for prime, public in enumerate(self._publics):
             modulus = public.workspace.parameters.plain_modulus
-            values = _packed_values(rows, plan) if self.spec.counting else _values(rows, modulus)
+            values = (
+                packed_values(rows, Digits(plan.digit_bits * plan.column_digits, plan.row_digits))
+                if self.spec.counting
+                else values_of(rows, modulus)
+            )
             zeros = np.zeros(n_rows, dtype=np.uint64)
             for results in self._multiply(prime, values, n_rows, range(plan.n_groups)):
                 blobs += self._seal(prime, results, zeros)
@@ -269,11 +277,11 @@ class BGVColumnGuest:
     def _quadratic_of_prime(
         self, prime: int, rows: Rows, weights: BigArray, n_cells: int
     ) -> list[bytes]:
-        """U = m + r, v = w m + r' for every cell, then T = -sum(r' m + w r m + r r') per feature."""
+        """Cells: u = m + r and v = w m + r'. Features: T = -sum(r' m + w r m + r r')."""
         modulus = self._plan.parameters[prime].plain_modulus
         groups, cells = self._plan.n_groups, rows.n_rows
         masks = [uniform_below(modulus, (2, rows.n_features, n_cells)) for _ in range(groups)]
-        sides = _two_sides(rows, weights, modulus)
+        sides = two_sides(rows, weights, modulus)
         blobs: list[bytes] = []
         for k, results in enumerate(self._multiply(prime, sides, 2 * cells, range(groups))):
             blobs += self._seal(prime, results, masks[k].ravel())
@@ -284,7 +292,7 @@ class BGVColumnGuest:
             left, right = masks[k].astype(object)
             factor = -(right + weights * left) % modulus
             constant = (shares[k] - (left * right).sum(axis=1)) % modulus
-            values = _correction_values(rows, factor.astype(np.uint64), modulus)
+            values = correction_values(rows, factor.astype(np.uint64), modulus)
             (results,) = self._multiply(prime, values, rows.n_features, range(k, k + 1))
             blobs += self._seal(prime, results, constant.astype(np.uint64))
         return blobs
@@ -384,88 +392,6 @@ def _recombine(residues: Sequence[npt.NDArray[np.generic]], plan: BGVPlan) -> Bi
     return np.where(total > product // 2, total - product, total)
 
 
-def _bins(rows: BinnedRows, wanted: npt.NDArray[np.int64], samples: slice) -> npt.NDArray[np.bool_]:
-    """Memberships of some (feature, bin) rows."""
-    codes = rows.codes[samples]
-    bins = (wanted % rows.n_bins).astype(codes.dtype)
-    members: npt.NDArray[np.bool_] = codes.T[wanted // rows.n_bins] == bins[:, None]
-    return members
-
-
-def _packed_values(rows: Rows, plan: BGVPlan) -> RowValues:
-    """Several count rows as digits of one packed row."""
-    assert isinstance(rows, BinnedRows)  # noqa: S101 - check_rows has refused anything else
-    binned, row_bits = rows, plan.digit_bits * plan.column_digits
-
-    def values(wanted: slice, samples: slice) -> npt.NDArray[np.uint64]:
-        first = np.arange(wanted.start, wanted.stop) * plan.row_digits
-        total = np.zeros((len(first), samples.stop - samples.start), dtype=np.uint64)
-        for digit in range(plan.row_digits):
-            real = first + digit < binned.n_rows
-            members = _bins(binned, (first + digit)[real], samples).astype(np.uint64)
-            total[real] += members << np.uint64(digit * row_bits)
-        return total
-
-    return values
-
-
-def _values(rows: Rows, modulus: int) -> RowValues:
-    """The rows themselves, modulo t."""
-    if isinstance(rows, BinnedRows):
-        binned = rows
-        return lambda wanted, samples: _bins(
-            binned, np.arange(wanted.start, wanted.stop), samples
-        ).astype(np.uint64)
-    numbers = rows.values
-    return lambda wanted, samples: (numbers[samples, wanted].T % modulus).astype(np.uint64)
-
-
-def _two_sides(rows: Rows, weights: BigArray, modulus: int) -> RowValues:
-    """Rows ``m`` of all cells, followed by the same rows times their weights."""
-    plain, cells = _values(rows, modulus), rows.n_rows
-    factors = (weights.ravel() % modulus).astype(np.uint64)
-
-    def values(wanted: slice, samples: slice) -> npt.NDArray[np.uint64]:
-        left = slice(min(wanted.start, cells), min(wanted.stop, cells))
-        right = slice(max(wanted.start, cells) - cells, max(wanted.stop, cells) - cells)
-        scaled = _times(plain(right, samples), factors[right], modulus)
-        return np.concatenate([plain(left, samples), scaled])
-
-    return values
-
-
-def _correction_values(rows: Rows, factor: npt.NDArray[np.uint64], modulus: int) -> RowValues:
-    """Row ``f`` of the correction: what multiplies the column at each sample."""
-    if isinstance(rows, IntegerRows):
-        plain = _values(rows, modulus)
-        return lambda wanted, samples: _times(plain(wanted, samples), factor[wanted, 0], modulus)
-    codes = rows.codes
-
-    def values(wanted: slice, samples: slice) -> npt.NDArray[np.uint64]:
-        features = np.arange(wanted.start, wanted.stop)
-        return factor[features[:, None], codes[samples, wanted].T]
-
-    return values
-
-
-def _times(
-    values: npt.NDArray[np.uint64], factors: npt.NDArray[np.uint64], modulus: int
-) -> npt.NDArray[np.uint64]:
-    """Row-wise products modulo t, exact although two 45-bit numbers overflow 64 bits."""
-    if modulus.bit_length() <= 31 or (values.size and int(values.max()) <= 1):
-        short: npt.NDArray[np.uint64] = values * factors[:, None] % np.uint64(modulus)
-        return short
-    low_bits = np.uint64(63 - modulus.bit_length())
-    result = np.zeros_like(values)
-    remaining, scale = values.copy(), factors[:, None] % np.uint64(modulus)
-    mask = (np.uint64(1) << low_bits) - np.uint64(1)
-    while remaining.any():
-        result = (result + (remaining & mask) * scale) % np.uint64(modulus)
-        remaining >>= low_bits
-        scale = (scale << low_bits) % np.uint64(modulus)
-    return result
-
-
 def _shares_of_zero(count: int, length: int, modulus: int) -> BigArray:
     """``count`` vectors, each uniform, that add up to zero modulo t."""
     shares = uniform_below(modulus, (count, length)).astype(object)
@@ -488,7 +414,7 @@ def _giant_steps(
     dense: npt.NDArray[np.uint64],
     babies: Sequence[Sequence[seal.Ciphertext]],
 ) -> list[seal.Ciphertext]:
-    """One block of rows against every column: Horner over giant steps, factors shared by columns."""
+    """One block of rows against every column: Horner over giant steps, factors shared."""
     evaluator = public.workspace.evaluator
     samples, rows = layout.sample_of_slot(), layout.row_of_slot()
     totals: list[seal.Ciphertext | None] = [None] * len(babies)

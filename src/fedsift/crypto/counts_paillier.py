@@ -38,9 +38,7 @@ from fedsift.crypto.fixed_point import SignedPacking
 from fedsift.crypto.multiexp import (
     SharedBases,
     bucket_products,
-    powers_each,
-    shift_and_join,
-    straus,
+    joined_powers,
     weighted_products,
 )
 from fedsift.crypto.paillier import (
@@ -233,28 +231,25 @@ class PaillierColumnGuest:
     def products(self, rows: Rows) -> Ciphertexts:
         """Encrypted, re-randomised products of every row with every column."""
         check_rows(rows, self.spec)
-        joined = self._join(self._products(rows), self._layout.results)
+        products = self._products(rows)
+        joined = self._join(products, [1] * len(products), self._layout.results)
         return self._key.seal(self._key.rerandomise_many(joined))
 
     def quadratics(self, rows: Rows, weights: IntArray | None = None) -> Ciphertexts:
         """Masked products and encrypted corrections; reveals one quadratic per feature."""
         check_rows(rows, self.spec)
         cells = check_weights(rows, weights, self.spec)
-        flat = [int(weight) for weight in np.repeat(cells.ravel(), self.spec.n_columns)]
+        w = [int(weight) for weight in np.repeat(cells.ravel(), self.spec.n_columns)]
         # A product without weight is not part of the sum; taking 0 for it bounds all others.
-        products = [
-            product if weight else mpz(1)
-            for product, weight in zip(self._products(rows), flat, strict=True)
-        ]
+        pairs = zip(self._products(rows), w, strict=True)
+        products = [product if weight else mpz(1) for product, weight in pairs]
         widths, layout = QuadraticWidths(self.spec), self._layout
-        r = random_integers(widths.product_mask, len(flat))
-        s = random_integers(widths.weighted_mask, len(flat))
-        scaled = powers_each(products, flat, self._key.n_squared)
-        corrections = self._corrections(products, flat, r, s, rows.n_features)
+        r = random_integers(widths.product_mask, len(w))
+        s = random_integers(widths.weighted_mask, len(w))
         leaving = (
-            self._masked(products, r, layout.joined(widths.product_digit))
-            + self._masked(scaled, s, layout.joined(widths.weighted_digit))
-            + self._join(corrections, layout.joined(widths.correction_digit))
+            self._masked(products, [1] * len(w), r, layout.joined(widths.product_digit))
+            + self._masked(products, w, s, layout.joined(widths.weighted_digit))
+            + self._corrections(products, w, r, s, rows.n_features)
         )
         return self._key.seal(self._key.rerandomise_many(leaving))
 
@@ -268,34 +263,49 @@ class PaillierColumnGuest:
         ]
         return [product for row in zip(*by_group, strict=True) for product in row]
 
-    def _join(self, ciphertexts: list[mpz], packing: SignedPacking) -> list[mpz]:
-        return shift_and_join(
-            ciphertexts, packing.digit_bits, packing.n_digits, self._key.n_squared
+    def _join(
+        self,
+        ciphertexts: list[mpz],
+        factors: list[int],
+        packing: SignedPacking,
+        terms_per_digit: int = 1,
+    ) -> list[mpz]:
+        """Encrypted multiples side by side; a digit sums ``terms_per_digit`` of them."""
+        return joined_powers(
+            ciphertexts,
+            factors,
+            self._key.n,
+            digit_bits=packing.digit_bits,
+            n_digits=packing.n_digits,
+            bases_per_digit=terms_per_digit,
         )
 
     def _masked(
-        self, ciphertexts: list[mpz], masks: list[int], packing: SignedPacking
+        self,
+        ciphertexts: list[mpz],
+        factors: list[int],
+        constants: list[int],
+        packing: SignedPacking,
+        terms_per_digit: int = 1,
     ) -> list[mpz]:
-        """Join ciphertexts and add their masks, packed the same way."""
-        chunks = range(0, len(masks), packing.n_digits)
-        packed = [packing.pack(masks[start : start + packing.n_digits]) for start in chunks]
-        pairs = zip(self._join(ciphertexts, packing), packed, strict=True)
-        return [self._key.add_plain(ciphertext, mask) for ciphertext, mask in pairs]
+        """Join encrypted multiples and add a known constant to every digit."""
+        joined = self._join(ciphertexts, factors, packing, terms_per_digit)
+        chunks = range(0, len(constants), packing.n_digits)
+        packed = [packing.pack(constants[start : start + packing.n_digits]) for start in chunks]
+        return [self._key.add_plain(c, known) for c, known in zip(joined, packed, strict=True)]
 
     def _corrections(
-        self, products: list[mpz], weights: list[int], r: list[int], s: list[int], n_features: int
+        self, products: list[mpz], w: list[int], r: list[int], s: list[int], n_features: int
     ) -> list[mpz]:
         """Encrypt ``T = -sum((s + w r) m + r s)`` for every feature."""
-        modulus = self._key.n_squared
-        size = len(products) // n_features if n_features else 0
-        corrections = []
-        for start in range(0, n_features * size, size or 1):
-            cells = range(start, start + size)
-            exponents = [-(s[i] + weights[i] * r[i]) for i in cells]
-            linear = straus([products[i] for i in cells], exponents, modulus)
-            constant = -sum(r[i] * s[i] for i in cells)
-            corrections.append(self._key.add_plain(linear, constant))
-        return corrections
+        size = len(products) // max(n_features, 1)
+        factors = [-(s[i] + w[i] * r[i]) for i in range(len(products))]
+        constants = [
+            -sum(r[i] * s[i] for i in range(feature * size, (feature + 1) * size))
+            for feature in range(n_features)
+        ]
+        packing = self._layout.joined(QuadraticWidths(self.spec).correction_digit)
+        return self._masked(products, factors, constants, packing, max(size, 1))
 
 
 __all__ = ["SCHEME", "Layout", "PaillierColumnGuest", "PaillierColumnOwner"]

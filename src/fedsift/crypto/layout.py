@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where samples and rows sit in slots: a baby-step giant-step matrix-vector product.
 
-A slot row is cut into ``groups`` equal parts. Part ``g`` repeats its own ``period`` samples over and
-over, and slot ``j`` of every part belongs to matrix row ``j`` of a block. After ``period`` rotations by
-one, every row has met every sample exactly once, spread over its slots in the parts; adding those
-slots gives the product. The number of plaintext factors is about ``rows * samples / slots``, the
-number of rotations about twice the square root of ``period``.
+A slot row is cut into ``groups`` equal parts. Part ``g`` repeats its own ``period`` samples over
+and over, and slot ``j`` of every part belongs to matrix row ``j`` of a block. After ``period``
+rotations by one, every row has met every sample exactly once, spread over its slots in the parts;
+adding those slots gives the product. The number of plaintext factors is about
+``rows * samples / slots``, the number of rotations about twice the square root of ``period``.
 """
 
 from __future__ import annotations

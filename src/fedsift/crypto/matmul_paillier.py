@@ -188,7 +188,7 @@ class PaillierMatrixGuest:
         """One piece of every row of the product; all rows share the tables of the bases."""
         longest = max((abs(f).bit_length() for row in factors for f in row), default=0)
         window = straus_window(max(longest, 1), len(factors))
-        tables = StrausTables(bases, self._key.n_squared, window)
+        tables = StrausTables(bases, self._key.n, window)
         return [tables.product(row) for row in factors]
 
     def _check(

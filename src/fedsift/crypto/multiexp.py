@@ -7,11 +7,11 @@ are the known ones, each where it wins:
 
 - :class:`FixedBase`: random powers of one base (Lim and Lee's comb);
 - :func:`straus`: one product of a few bases, each with its own exponent;
+- :func:`joined_powers`: many such products side by side in few ciphertexts;
 - :func:`bucket_products`: sums over bins. Every base is multiplied once per *group* of features
   into the joint bucket of its bins, and the joint buckets are then collapsed;
 - :func:`weighted_products`: sums weighted by integers, as bucket products of the digits
-  (Pippenger's method);
-- :func:`shift_and_join`: many small results side by side in few ciphertexts (Horner).
+  (Pippenger's method).
 """
 
 from __future__ import annotations
@@ -148,13 +148,20 @@ def _subset_products(teeth: Sequence[mpz], modulus: mpz) -> list[mpz]:
     return products
 
 
-class StrausTables:
-    """Small odd powers of several bases, shared by many products over the same bases."""
+_Pair = tuple[mpz, mpz]
 
-    def __init__(self, bases: Sequence[mpz], modulus: mpz, window: int) -> None:
-        self._modulus = modulus
+
+class StrausTables:
+    """Small odd powers of several bases, shared by many products over the same bases.
+
+    Numbers are kept as ``low + root * high``: a product then needs three short multiplications
+    and two short divisions, a third less than one long multiplication and one long division.
+    """
+
+    def __init__(self, bases: Sequence[mpz], root: mpz, window: int) -> None:
+        self._root = root
         self._window = window
-        self._tables = [_odd_powers(base, 1 << (window - 1), modulus) for base in bases]
+        self._tables = [_odd_powers(base, 1 << (window - 1), root) for base in bases]
 
     def product(self, exponents: Sequence[int]) -> mpz:
         """Return the product of ``bases[i] ** exponents[i]``; exponents may be negative."""
@@ -163,13 +170,26 @@ class StrausTables:
             return above
         # All negative powers are collected first, so that one inversion serves them all.
         below = self._unsigned([max(-exponent, 0) for exponent in exponents])
-        return above * gmpy2.invert(below, self._modulus) % self._modulus
+        modulus = self._root * self._root
+        return above * gmpy2.invert(below, modulus) % modulus
 
     def _unsigned(self, exponents: Sequence[int]) -> mpz:
         """Sliding windows of all exponents over one common chain of squarings."""
-        modulus, mask = self._modulus, (1 << self._window) - 1
+        root = self._root
+        low, high = mpz(1), mpz(0)
+        for factors in reversed(self._due(exponents)):
+            carry, square = divmod(low * low, root)
+            low, high = square, (carry + 2 * low * high) % root
+            for other_low, other_high in factors:
+                carry, lowest = divmod(low * other_low, root)
+                low, high = lowest, (carry + low * other_high + high * other_low) % root
+        return low + root * high
+
+    def _due(self, exponents: Sequence[int]) -> list[list[_Pair]]:
+        """Table entries to multiply in at each bit position."""
         longest = max((exponent.bit_length() for exponent in exponents), default=0)
-        due: list[list[mpz]] = [[] for _ in range(longest)]
+        due: list[list[_Pair]] = [[] for _ in range(longest)]
+        mask = (1 << self._window) - 1
         for table, rest in zip(self._tables, exponents, strict=True):
             position = 0
             while rest:
@@ -177,20 +197,18 @@ class StrausTables:
                 rest, position = rest >> zeros, position + zeros
                 due[position].append(table[(rest & mask) >> 1])
                 rest, position = rest >> self._window, position + self._window
-        result = mpz(1)
-        for factors in reversed(due):
-            result = result * result % modulus
-            for factor in factors:
-                result = result * factor % modulus
-        return result
+        return due
 
 
-def _odd_powers(base: mpz, count: int, modulus: mpz) -> list[mpz]:
-    powers_of_base = [mpz(base)]
-    square = base * base % modulus if count > 1 else base
-    while len(powers_of_base) < count:
-        powers_of_base.append(powers_of_base[-1] * square % modulus)
-    return powers_of_base
+def _odd_powers(base: mpz, count: int, root: mpz) -> list[_Pair]:
+    modulus = root * root
+    power, square = mpz(base), base * base % modulus if count > 1 else base
+    pairs = []
+    for _ in range(count):
+        high, low = divmod(power, root)
+        pairs.append((low, high))
+        power = power * square % modulus if len(pairs) < count else power
+    return pairs
 
 
 def straus_window(exponent_bits: int, n_products: int = 1) -> int:
@@ -199,17 +217,41 @@ def straus_window(exponent_bits: int, n_products: int = 1) -> int:
     return min(range(1, 9), key=lambda w: (1 << (w - 1)) + n_products * exponent_bits / (w + 1))
 
 
-def straus(bases: Sequence[mpz], exponents: Sequence[int], modulus: mpz) -> mpz:
-    """Return the product of ``bases[i] ** exponents[i]``; exponents may be negative.
+def straus(bases: Sequence[mpz], exponents: Sequence[int], root: mpz) -> mpz:
+    """Return the product of ``bases[i] ** exponents[i]`` modulo ``root**2``.
 
     Examples
     --------
-    >>> int(straus([mpz(3), mpz(5)], [2, -1], mpz(49)))
+    >>> int(straus([mpz(3), mpz(5)], [2, -1], mpz(7)))
     41
     """
     longest = max((abs(exponent).bit_length() for exponent in exponents), default=0)
+    return StrausTables(bases, root, straus_window(max(longest, 1))).product(exponents)
+
+
+def joined_powers(
+    bases: Sequence[mpz],
+    exponents: Sequence[int],
+    root: mpz,
+    *,
+    digit_bits: int,
+    n_digits: int,
+    bases_per_digit: int = 1,
+) -> list[mpz]:
+    """Join many results in few numbers: digit ``i`` is shifted up by ``i * digit_bits``.
+
+    A digit is the product of ``bases_per_digit`` powers. All digits of one joined number share
+    its squarings, so shifting and raising cost not more than shifting alone.
+    """
+    longest = max((abs(exponent).bit_length() for exponent in exponents), default=0)
     window = straus_window(max(longest, 1))
-    return StrausTables(bases, modulus, window).product(exponents)
+    size = n_digits * bases_per_digit
+    joined = []
+    for start in range(0, len(bases), size):
+        part = exponents[start : start + size]
+        shifted = [e << (i // bases_per_digit * digit_bits) for i, e in enumerate(part)]
+        joined.append(StrausTables(bases[start : start + size], root, window).product(shifted))
+    return joined
 
 
 def group_size(n_bases: int, n_bins: int) -> int:
@@ -352,46 +394,9 @@ def _join_windows(buckets: list[mpz], window: int, modulus: mpz) -> mpz:
     return result
 
 
-def shift_and_join(numbers: Sequence[mpz], width: int, per_joined: int, modulus: mpz) -> list[mpz]:
-    """Join encrypted numbers: the one at position ``i`` of a chunk is shifted by ``i * width``.
-
-    All chunks move in step, so that one list power serves them all and threads can share it.
-    """
-    n_chunks = -(-len(numbers) // per_joined)
-    padded = list(numbers) + [mpz(1)] * (n_chunks * per_joined - len(numbers))
-    joined = padded[per_joined - 1 :: per_joined]
-    shift = mpz(1) << width
-    with ThreadPoolExecutor(n_threads()) as pool:
-        for position in range(per_joined - 2, -1, -1):
-            joined = powers(joined, shift, modulus, pool)
-            joined = [
-                number * other % modulus
-                for number, other in zip(joined, padded[position::per_joined], strict=True)
-            ]
-    return joined
-
-
 def n_threads() -> int:
     """Threads for list powers, which run without Python's lock."""
     return min(os.cpu_count() or 1, MAX_THREADS)
-
-
-def powers_each(bases: list[mpz], exponents: list[int], modulus: mpz) -> list[mpz]:
-    """Raise every base to its own exponent, in threads."""
-
-    def part(start: int) -> list[mpz]:
-        # A list of one exponent, because only the list functions let go of Python's lock.
-        return [
-            gmpy2.powmod_exp_list(base, [exponent], modulus)[0]
-            for base, exponent in zip(bases[start::step], exponents[start::step], strict=True)
-        ]
-
-    step = n_threads()
-    results: list[mpz] = [mpz(1)] * len(bases)
-    with ThreadPoolExecutor(step) as pool:
-        for start, done in enumerate(pool.map(part, range(step))):
-            results[start::step] = done
-    return results
 
 
 def powers(

@@ -27,13 +27,13 @@ from typing import NoReturn
 import gmpy2
 from gmpy2 import mpz
 
+from fedsift.crypto.counts import STATISTICAL_BITS
 from fedsift.crypto.multiexp import FixedBase, n_threads, powers
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, FileProblem, KeyTooWeak, ParameterError
 
 SCHEME = "paillier"
 MIN_KEY_BITS = 2048
-STATISTICAL_BITS = 40
 VERSION = 1
 
 # NIST SP 800-57 part 1, table 2. Between the points the straight line lies below the true
@@ -119,7 +119,7 @@ class PaillierPublicKey:
 
     @cached_property
     def _long_powers(self) -> FixedBase:
-        return FixedBase(self.hs, self.n, self.key_bits + STATISTICAL_BITS, n_squarings=47)
+        return FixedBase(self.hs, self.n, self.key_bits + STATISTICAL_BITS, n_squarings=48)
 
     def encrypt(self, value: int) -> mpz:
         """Encrypt one integer."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn
@@ -319,9 +319,14 @@ class SealPublic:
         """
         evaluator = self.workspace.evaluator
         flood_bits = math.ceil(noise_bits) + FLOODING_BITS
-        if flood_bits + 2 > self.workspace.parameters.modulus_bits:
+        # BGV noise is counted with its factor t; a BFV message sits on top of the noise.
+        message_bits = (
+            self.workspace.parameters.plain_bits if self.workspace.parameters.scheme == "bfv" else 0
+        )
+        needed_bits = flood_bits + message_bits + 2
+        if needed_bits > self.workspace.parameters.modulus_bits:
             raise NoiseExhausted(
-                f"Hiding this computation needs {flood_bits + 2} bits of modulus.",
+                f"Hiding this computation needs {needed_bits} bits of modulus.",
                 f"The parameters have {self.workspace.parameters.modulus_bits}.",
                 "Use a larger ring or a smaller plaintext modulus.",
             )
@@ -352,17 +357,26 @@ class SealPublic:
         words = np.frombuffer(raw, np.uint64, offset=_HEADER_BYTES).reshape(shape)
         noise = _uniform_noise(flood_bits - (factor.bit_length() - 1), parameters.degree)
         for words_of_prime, prime in zip(words[0], primes, strict=True):
-            residues = np.array([factor * value % prime for value in noise], dtype=np.uint64)
-            words_of_prime[:] = (words_of_prime + residues) % np.uint64(prime)
+            words_of_prime[:] = (words_of_prime + noise(factor, prime)) % np.uint64(prime)
         return self.workspace.context.from_cipher_str(bytes(raw))
 
 
-def _uniform_noise(bits: int, count: int) -> list[int]:
-    """Integers uniform in [-2**bits, 2**bits), from the operating system's source."""
+def _uniform_noise(bits: int, count: int) -> Callable[[int, int], Slots]:
+    """Integers uniform in [-2**bits, 2**bits), from the operating system's source.
+
+    They are longer than a machine word and only their residues are needed, so the answer is a
+    function of (factor, prime) that gives ``factor * noise`` modulo the prime, byte by byte.
+    """
     width = bits // 8 + 1
-    raw = os.urandom(width * count)
-    span, offset = (1 << (bits + 1)) - 1, 1 << bits
-    return [
-        (int.from_bytes(raw[i : i + width], "little") & span) - offset
-        for i in range(0, width * count, width)
-    ]
+    digits = np.frombuffer(os.urandom(width * count), np.uint8).reshape(width, count)
+    columns = digits.astype(np.uint64)
+    columns[-1] &= np.uint64((1 << (bits % 8 + 1)) - 1)
+
+    def residues(factor: int, prime: int) -> Slots:
+        total = np.full(count, -(factor << bits) % prime, dtype=np.uint64)
+        for i, column in enumerate(columns):
+            # Below 2**54 + 2**62 before the reduction, whatever the digit.
+            total = (total + column * np.uint64((factor << 8 * i) % prime)) % np.uint64(prime)
+        return total
+
+    return residues

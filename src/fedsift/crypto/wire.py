@@ -29,8 +29,8 @@ class Ciphertexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PublicKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Public key material: what another party needs to compute under somebody's key.
 
-    ``numbers`` holds the public parameters by name (ring size, plaintext primes, key bits); ``blobs``
-    the serialised keys in the order the scheme defines.
+    ``numbers`` holds the public parameters by name (ring size, plaintext primes, key bits);
+    ``blobs`` the serialised keys in the order the scheme defines.
     """
 
     scheme: str

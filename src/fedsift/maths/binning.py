@@ -23,7 +23,7 @@ KEPT_BITS = 40
 """Leading bits of the ordered 64-bit form of an edge: sign, exponent and 28 bits of mantissa."""
 
 _DROPPED = 64 - KEPT_BITS
-_LOW_MASK = np.uint64((1 << _DROPPED) - 1)
+LOW_MASK = np.uint64((1 << _DROPPED) - 1)
 _SIGN = np.uint64(1 << 63)
 
 
@@ -57,9 +57,15 @@ def from_ordered(integers: npt.NDArray[np.uint64]) -> Floats:
     return bits.view(np.float64)
 
 
+def finite_from_ordered(integers: npt.NDArray[np.uint64]) -> Floats:
+    """As :func:`from_ordered`, with patterns beyond the largest float clipped to it."""
+    largest = ordered_integers(np.array([np.finfo(np.float64).max]))[0]
+    return from_ordered(np.clip(integers, ~largest, largest))
+
+
 def round_up(values: Floats) -> Floats:
     """The largest float that shares the leading 40 ordered bits: an edge that hides the rest."""
-    return from_ordered(ordered_integers(values) | _LOW_MASK)
+    return from_ordered(ordered_integers(values) | LOW_MASK)
 
 
 def quantile_ranks(n_values: int, n_bins: int) -> npt.NDArray[np.int64]:
@@ -106,8 +112,8 @@ def categories(codes: Codes, n_categories: int) -> Bins:
 def merge_plan(sizes: Sequence[int], min_size: int, *, ordered: bool) -> Codes:
     """New bin of each old bin so that no bin is smaller than ``min_size`` (empty bins vanish).
 
-    Ordered bins go to the smaller neighbour. Unordered ones (categories) are pooled with the smallest
-    others. If everything together is too small, one bin remains.
+    Ordered bins go to the smaller neighbour. Unordered ones (categories) are pooled with the
+    smallest others. If everything together is too small, one bin remains.
 
     Examples
     --------

@@ -115,7 +115,7 @@ def to_integers(values: Floats, bits: int) -> npt.NDArray[np.int64]:
 
 
 def frequency_scales(values: Floats, bits: int) -> npt.NDArray[np.int64]:
-    """Power of two per column that brings its largest value below ``2**bits``; integers stay exact."""
+    """Power of two per column that brings its largest value below ``2**bits``."""
     exponents = np.frexp(values.max(axis=0, initial=0.0))[1]
     return np.asarray(bits - np.maximum(exponents, 1), dtype=np.int64)
 

@@ -13,7 +13,7 @@ from fedsift.result import Disclosure
 
 _FORMS = {
     "encrypted": "encrypted, decrypted by the learner",
-    "plain": "PLAIN (encryption is off)",
+    "plain": "PLAIN (protection is off)",
     "masked": "masked, only the sum opens",
     "open": "open numbers",
     "keys": "open numbers",
@@ -21,9 +21,13 @@ _FORMS = {
 
 
 class Ledger:
-    """Adds up disclosures: one row per learner, subject, kind and message type."""
+    """Adds up disclosures: one row per learner, subject, kind and message type.
 
-    def __init__(self) -> None:
+    ``protected=False`` is a run with ``security="plain"``: nothing in it was hidden.
+    """
+
+    def __init__(self, *, protected: bool = True) -> None:
+        self._protected = protected
         self._rows: dict[Disclosure, list[int]] = {}
         self._lock = threading.Lock()
 
@@ -31,7 +35,7 @@ class Ledger:
         self,
         message: Message,
         *,
-        sender: tuple[str, str],
+        about: tuple[str, str],
         receiver: tuple[str, str],
         key_owner: str,
         n_bytes: int,
@@ -42,10 +46,10 @@ class Ledger:
             return
         row = Disclosure(
             *receiver,
-            *sender,
+            *about,
             declaration.kind,
             declaration.text,
-            form_of(message),
+            form_of(message) if self._protected else _FORMS["plain"],
             key_owner,
             declaration.name,
         )

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Typed messages that declare where they may go and what they tell the receiver.
 
-    @message(flow="feature holder -> label holder", reveals="feature-scores: ...", key="label holder")
+    @message(flow="feature holder -> label holder", reveals="scores: ...", key="label holder")
     class SealedScores(Message):
         scores: Ciphertexts
 
@@ -53,6 +53,7 @@ class Declaration:
     text: str
     key: str | None
     optional: bool
+    about: str
 
     @property
     def reveals_something(self) -> bool:
@@ -113,7 +114,12 @@ _SEALED_TYPES = (Ciphertexts, PublicKeys, PublicArray, MaskedArray)
 
 
 def message(
-    *, flow: str, reveals: str, key: str | None = None, optional: bool = False
+    *,
+    flow: str,
+    reveals: str,
+    key: str | None = None,
+    optional: bool = False,
+    about: str | None = None,
 ) -> Callable[[type[Message]], type[Message]]:
     """Declare flow and disclosure of a :class:`Message` subclass.
 
@@ -127,6 +133,9 @@ def message(
         Role whose secret key opens the ciphertexts of this message.
     optional : bool
         The protocol works without it; it is sent only if the sender's policy names its kind.
+    about : str, optional
+        Role whose data is disclosed, if that is not the sender (a coordinator publishing totals);
+        then every party with that role must allow it.
     """
     flow_match = re.fullmatch(r"([a-z ]+?) -> ([a-z ]+)", flow)
     reveal_match = re.fullmatch(r"([a-z-]+): (.+)", reveals)
@@ -138,13 +147,14 @@ def message(
             if field in cls.__struct_fields__:
                 _check_field(cls.__name__, field, hint)
         cls.declaration = Declaration(
-            cls.__name__,
-            flow_match[1],
-            flow_match[2],
-            reveal_match[1],
-            reveal_match[2],
-            key,
-            optional,
+            name=cls.__name__,
+            sender=flow_match[1],
+            receiver=flow_match[2],
+            kind=reveal_match[1],
+            text=reveal_match[2],
+            key=key,
+            optional=optional,
+            about=about or flow_match[1],
         )
         return cls
 

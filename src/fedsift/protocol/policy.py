@@ -96,7 +96,8 @@ def check_before(
 ) -> None:
     """Refuse the run if it would leave any party's policy; nothing has been sent yet.
 
-    ``planned`` lists (sending party, declaration) pairs; ``min_bin_size`` is given by methods that bin.
+    ``planned`` lists (party, declaration) pairs, the party being the one whose data is disclosed;
+    ``min_bin_size`` is given by methods that bin.
     """
     for party, policy in policies.items():
         if policy.methods is not None and method not in policy.methods:

@@ -36,10 +36,10 @@ class Protocol:
     ) -> list[PlannedDisclosure]:
         """Who will learn what if the run uses these messages; ``placement`` maps party -> roles."""
         return [
-            PlannedDisclosure(learner, d.receiver, about, d.sender, d.kind, d.text, d.name)
+            PlannedDisclosure(learner, d.receiver, about, d.about, d.kind, d.text, d.name)
             for d in (cls.declaration for cls in used)
             if d.reveals_something
-            for about in _players(placement, d.sender)
+            for about in _players(placement, d.about)
             for learner in _players(placement, d.receiver)
             if learner != about
         ]
@@ -47,11 +47,11 @@ class Protocol:
     def sends(
         self, used: Sequence[type[Message]], placement: Mapping[str, Sequence[str]]
     ) -> list[tuple[str, Declaration]]:
-        """(sending party, declaration) of every message the run uses, for the policy check."""
+        """(party, declaration) for every message used and every party whose data it is about."""
         return [
             (party, cls.declaration)
             for cls in used
-            for party in _players(placement, cls.declaration.sender)
+            for party in _players(placement, cls.declaration.about)
         ]
 
 

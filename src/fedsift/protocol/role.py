@@ -38,6 +38,7 @@ class Clock:
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
+        """Add the time spent inside to a phase."""
         start = time.perf_counter()
         try:
             yield

@@ -1,1 +1,10 @@
-"""."""
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reports built from a :class:`~fedsift.result.SelectionResult` and nothing else.
+
+`view` turns a result into rows ready to print; `text` and `html` print them.
+"""
+
+from fedsift.report.view import ReportView, view_of
+
+__all__ = ["ReportView", "view_of"]

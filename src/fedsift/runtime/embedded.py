@@ -224,6 +224,7 @@ def run_embedded(
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     max_frame_bytes: int = MAX_FRAME_BYTES,
     keep_frames: bool = False,
+    protected: bool = True,
     observer: Observer | None = None,
 ) -> Outcome:
     """Run a protocol with every party in this process.
@@ -236,6 +237,8 @@ def run_embedded(
         Limit of every single request.
     keep_frames : bool
         Keep all bytes in the transcript, for privacy tests and attacks.
+    protected : bool
+        False for ``security="plain"``, so that the ledger says so.
     """
     party, driver = find_driver(nodes)
     session = Session(
@@ -244,6 +247,7 @@ def run_embedded(
         policies=policies,
         max_frame_bytes=max_frame_bytes,
         keep_frames=keep_frames,
+        protected=protected,
         observer=observer,
     )
     workers = {name: _Node(name, roles) for name, roles in nodes.items()}

@@ -57,13 +57,14 @@ class Session:
         policies: Mapping[str, Policy] | None = None,
         max_frame_bytes: int = MAX_FRAME_BYTES,
         keep_frames: bool = False,
+        protected: bool = True,
         observer: Observer | None = None,
     ) -> None:
         self.protocol = protocol
         self.placement = {party: tuple(roles) for party, roles in placement.items()}
         self.codec = Codec(protocol.messages, max_frame_bytes=max_frame_bytes)
         self.transcript = Transcript(keep_frames=keep_frames)
-        self.ledger = Ledger()
+        self.ledger = Ledger(protected=protected)
         self._policies = dict(policies or {})
         self._observer = observer
 
@@ -82,8 +83,14 @@ class Session:
                     "Send it only along its declared flow.",
                 )
             if sender.party != receiver.party:
-                check_message(sender.party, self._policies.get(sender.party, OPEN), declaration)
+                for party in self._subjects(message, sender):
+                    check_message(party, self._policies.get(party, OPEN), declaration)
         return self.codec.encode(message)
+
+    def _subjects(self, message: Message, sender: Address) -> tuple[str, ...]:
+        """Parties whose data a message is about: the sender, or all with the declared role."""
+        about = message.declaration.about
+        return (sender.party,) if about == sender.role else self.members(about)
 
     def open(self, frame: bytes, receiver: Address, allowed: Sequence[type[Message]]) -> Message:
         """Decode a frame at the receiving role; only the allowed types get in."""
@@ -128,7 +135,7 @@ class Session:
             owners = self.members(key) if key else ()
             self.ledger.add(
                 message,
-                sender=(sender.party, sender.role),
+                about=(", ".join(self._subjects(message, sender)), message.declaration.about),
                 receiver=(receiver.party, receiver.role),
                 key_owner=owners[0] if len(owners) == 1 else (key or "-"),
                 n_bytes=len(frame),

@@ -1,1 +1,7 @@
-"""."""
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""scikit-learn estimators: they translate, the methods compute."""
+
+from fedsift.selectors.filter import FilterSelector
+
+__all__ = ["FilterSelector"]

@@ -18,8 +18,7 @@ from fedsift.crypto.multiexp import (
     SharedBases,
     bucket_products,
     group_size,
-    powers_each,
-    shift_and_join,
+    joined_powers,
     straus,
     weighted_products,
 )
@@ -59,20 +58,13 @@ def test_fixed_base_reaches_every_exponent() -> None:
 @given(st.lists(st.integers(-(2**90), 2**90), max_size=7))
 def test_straus(exponents: list[int]) -> None:
     bases = numbers(len(exponents))
-    assert straus(bases, exponents, MODULUS) == naive(bases, exponents)
-
-
-def test_powers_each() -> None:
-    bases, exponents = numbers(7), [0, 1, 2, 3, 1 << 40, 77, 5]
-    expected = [naive([b], [e]) for b, e in zip(bases, exponents, strict=True)]
-    assert powers_each(bases, exponents, MODULUS) == expected
-    assert powers_each([], [], MODULUS) == []
+    assert straus(bases, exponents, ROOT) == naive(bases, exponents)
 
 
 def test_straus_edges() -> None:
     base = numbers(1)
     for exponent in (0, 1, -1, 2, 15, 16, 17, 1 << 80):
-        assert straus(base, [exponent], MODULUS) == naive(base, [exponent])
+        assert straus(base, [exponent], ROOT) == naive(base, [exponent])
 
 
 @pytest.mark.parametrize(
@@ -129,11 +121,18 @@ def test_shared_bases_total_and_bad_numbers() -> None:
         bucket_products(SharedBases(bases, ROOT), np.zeros((8, 1), dtype=int), 2)
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, 4, 11])
-def test_shift_and_join(count: int) -> None:
+@pytest.mark.parametrize("n_results", [0, 1, 3, 4, 11])
+@pytest.mark.parametrize("per_digit", [1, 3])
+def test_joined_powers(n_results: int, per_digit: int) -> None:
+    count = n_results * per_digit
     bases = numbers(count)
-    expected = [
-        naive(bases[start : start + 4], [1 << (13 * i) for i in range(len(bases[start:][:4]))])
-        for start in range(0, count, 4)
-    ]
-    assert shift_and_join(bases, 13, 4, MODULUS) == expected
+    exponents = [int(e) for e in np.random.default_rng(3).integers(-500, 500, count)]
+    expected = []
+    for start in range(0, count, 4 * per_digit):
+        part = exponents[start : start + 4 * per_digit]
+        shifted = [e << (13 * (i // per_digit)) for i, e in enumerate(part)]
+        expected.append(naive(bases[start : start + len(part)], shifted))
+    got = joined_powers(
+        bases, exponents, ROOT, digit_bits=13, n_digits=4, bases_per_digit=per_digit
+    )
+    assert got == expected

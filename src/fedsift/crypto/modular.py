@@ -1,0 +1,103 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Exact arithmetic modulo t with numpy, for moduli of up to 60 bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.crypto.counts import BigArray
+from fedsift.errors import ParameterError
+
+Residues = npt.NDArray[np.uint64]
+
+
+def centred(numbers: Residues, modulus: int) -> npt.NDArray[np.int64]:
+    """Residues modulo t as signed numbers nearest to zero."""
+    signed = numbers.astype(np.int64)
+    return np.where(signed > modulus // 2, signed - modulus, signed)
+
+
+def residues(numbers: npt.ArrayLike, shape: tuple[int, int], modulus: int, what: str) -> Residues:
+    """Signed integers modulo t, of exactly the agreed shape."""
+    array = np.asarray(numbers)
+    if array.shape != shape:
+        raise ParameterError(
+            f"The {what} has shape {array.shape}.",
+            f"The agreed shape is {shape}.",
+            "Pad short batches with zeros to the agreed size.",
+        )
+    if array.dtype.kind not in "iuO":
+        raise ParameterError(
+            f"The {what} has type {array.dtype}.",
+            "Integers are needed.",
+            "Encode reals with FixedPoint first.",
+        )
+    if array.dtype.kind == "u":
+        return array.astype(np.uint64) % np.uint64(modulus)
+    return np.asarray(array % modulus).astype(np.uint64)
+
+
+_LIMB_BITS = 20
+
+
+def multiply_modulo(left: Residues, right: Residues, modulus: int) -> Residues:
+    """Exact matrix product modulo t below 2**60, although products overflow 64 bits.
+
+    Both sides are cut into 20-bit limbs; sums of ``2**23`` limb products still fit.
+    """
+    mask = np.uint64((1 << _LIMB_BITS) - 1)
+    cuts = [np.uint64(_LIMB_BITS * i) for i in range(-(-modulus.bit_length() // _LIMB_BITS))]
+    lefts, rights = ([(side >> cut) & mask for cut in cuts] for side in (left, right))
+    total: Residues = np.zeros((left.shape[0], right.shape[1]), dtype=np.uint64)
+    for place in reversed(range(2 * len(cuts) - 1)):
+        total = _shifted(total, modulus)
+        for i in range(max(0, place - len(cuts) + 1), min(place, len(cuts) - 1) + 1):
+            part: Residues = np.matmul(lefts[i], rights[place - i]) % np.uint64(modulus)
+            total = (total + part) % np.uint64(modulus)
+    return total
+
+
+def _shifted(numbers: Residues, modulus: int) -> Residues:
+    """Numbers times ``2**20`` modulo t, in steps that fit 64 bits."""
+    room, left = 63 - modulus.bit_length(), _LIMB_BITS
+    while left:
+        step = min(room, left)
+        numbers = (numbers << np.uint64(step)) % np.uint64(modulus)
+        left -= step
+    return numbers
+
+
+def last_share(others: Residues, wanted: Residues, modulus: int) -> Residues:
+    """What the other shares lack to the wanted sum."""
+    missing = np.uint64(modulus) - sum_modulo(others, modulus)
+    return np.asarray((wanted + missing) % np.uint64(modulus), dtype=np.uint64)
+
+
+def sum_modulo(parts: Residues, modulus: int) -> Residues:
+    """Sum along the first axis, step by step: 60-bit numbers leave little room."""
+    total = np.zeros(parts.shape[1:], dtype=np.uint64)
+    for part in parts:
+        total = (total + part) % np.uint64(modulus)
+    return total
+
+
+def recombine(parts: Sequence[Residues], moduli: Sequence[int]) -> BigArray:
+    """Signed integers from their residues modulo distinct primes (Chinese remainders).
+
+    Examples
+    --------
+    >>> recombine([np.array([6], np.uint64), np.array([10], np.uint64)], [7, 11]).tolist()
+    [-1]
+    """
+    product = math.prod(moduli)
+    total: BigArray = np.zeros(parts[0].shape, dtype=object)
+    for part, modulus in zip(parts, moduli, strict=True):
+        others = product // modulus
+        total = total + part.astype(object) * (others * pow(others, -1, modulus))
+    folded: BigArray = (total + product // 2) % product - product // 2
+    return folded

@@ -1,0 +1,442 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Job and party files: TOML, checked as a whole before anything else happens.
+
+A job file says which method runs on whose data; a party's own file says where its data is and what
+it agrees to disclose. Reading one collects every problem, each with its line, and raises a single
+:class:`~fedsift.errors.JobError`. Paths in a file are relative to that file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fedsift.errors import JobError
+from fedsift.toml_check import TEXTS, Key, Kinds, TomlCheck, meant
+
+SETTINGS = ("vertical", "horizontal")
+TASKS = ("auto", "classification", "regression")
+OWN_PARTY = "label-holder"
+"""Name of a label holder that is a party of its own, in a split of a catalogued set."""
+
+POLICY_KEYS: dict[str, Kinds] = {
+    "methods": (TEXTS,),
+    "may_reveal": (TEXTS,),
+    "may_not_reveal": (TEXTS,),
+    "min_security_bits": (int,),
+    "min_bin_size": (int,),
+}
+_SECTIONS: dict[str, Kinds] = {
+    "job": (dict,),
+    "data": (dict,),
+    "party": (list,),
+    "method": (dict,),
+    "runtime": (dict,),
+    "output": (dict,),
+}
+_JOB_KEYS: dict[str, Kinds] = {"method": (str,), "seed": (int,), "timeout_seconds": (float,)}
+_SPLIT_KEYS: dict[str, Kinds] = {
+    "dataset": (str,),
+    "parties": (int, TEXTS),
+    "label_holder": (str,),
+    "skew": (str,),
+}
+_TABLE_KEYS: dict[str, Kinds] = {"label": (str, dict), "id": (str, TEXTS)}
+_SHARED_KEYS: dict[str, Kinds] = {"setting": (str,), "task": (str,), "categorical": (TEXTS,)}
+_PARTY_KEYS: dict[str, Kinds] = {
+    "name": (str,),
+    "data": (str,),
+    "id": (str, TEXTS),
+    "columns": (TEXTS,),
+    "policy": (dict,),
+    "file": (str,),
+}
+_PARTY_FILE: dict[str, Kinds] = {"party": (dict,), "data": (dict,), "policy": (dict,)}
+_PARTY_FILE_DATA: dict[str, Kinds] = {"path": (str,), "id": (str, TEXTS), "columns": (TEXTS,)}
+
+
+@dataclass(frozen=True)
+class MethodSchema:
+    """What a job file may say about one method; built from the estimator's signature.
+
+    Parameters
+    ----------
+    parameters : mapping of name to kinds
+        Parameters for ``[method]``.
+    kinds : frozenset of str
+        Disclosures the method may make, which policies name.
+    settings : tuple of str
+        Settings the method works in.
+    elsewhere : mapping of name to str
+        Parameters that a job file gives in another place, and which.
+    """
+
+    parameters: Mapping[str, Kinds]
+    kinds: frozenset[str] = frozenset()
+    settings: tuple[str, ...] = SETTINGS
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PartyEntry:
+    """One organisation: where its table is and what it agrees to."""
+
+    name: str
+    data: Path | None = None
+    id_columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+    policy: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class DataEntry:
+    """A catalogued set to split, or what the parties' tables have in common."""
+
+    setting: str
+    dataset: str | None = None
+    parties: int | tuple[str, ...] = 2
+    label_holder: str | None = None
+    skew: str | None = None
+    label_party: str | None = None
+    label_column: str | None = None
+    task: str = "auto"
+    categorical: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Job:
+    """A checked job file."""
+
+    path: Path
+    method: str
+    data: DataEntry
+    parties: tuple[PartyEntry, ...]
+    parameters: Mapping[str, Any]
+    output: Path
+    seed: int | None = None
+    timeout_seconds: float | None = None
+    engine: str = "embedded"
+
+    @property
+    def policies(self) -> dict[str, Mapping[str, Any]]:
+        """Policies of the parties that have one."""
+        return {entry.name: entry.policy for entry in self.parties if entry.policy is not None}
+
+
+def load_job(
+    path: str | os.PathLike[str],
+    methods: Mapping[str, MethodSchema],
+    datasets: Collection[str] | None = None,
+) -> Job:
+    """Read and check a job file.
+
+    Parameters
+    ----------
+    path : path of a TOML file
+    methods : mapping of method name to MethodSchema
+        What there is to run.
+    datasets : collection of str, optional
+        Catalogued names; without it any name passes.
+
+    Returns
+    -------
+    job : Job
+        With all paths resolved against the file's directory.
+    """
+    check = TomlCheck(Path(path))
+    top = check.table((), check.document, _SECTIONS)
+    job = check.table(("job",), top.get("job", {}), _JOB_KEYS)
+    schema = _method(check, job, methods)
+    _job_numbers(check, job)
+    runtime = check.table(("runtime",), top.get("runtime", {}), {"engine": (str,)})
+    _engine(check, runtime.get("engine", "embedded"))
+    output = check.table(("output",), top.get("output", {}), {"directory": (str,)})
+    kinds = frozenset(kind for known in methods.values() for kind in known.kinds)
+    parties = _parties(check, top.get("party", []), kinds)
+    data = _data(check, top.get("data"), parties, schema, datasets)
+    parameters = _parameters(check, top.get("method", {}), job.get("method", ""), schema)
+    check.finish("the job")
+    folder = check.path.parent
+    return Job(
+        check.path,
+        job["method"],
+        data,
+        tuple(parties.values()),
+        parameters,
+        folder / output.get("directory", f"{check.path.stem}-out"),
+        job.get("seed"),
+        job.get("timeout_seconds"),
+    )
+
+
+def load_party(path: str | os.PathLike[str], kinds: Collection[str] = ()) -> PartyEntry:
+    """Read and check a party's own file.
+
+    Parameters
+    ----------
+    path : path of a TOML file
+        With the tables ``[party]``, ``[data]`` and optionally ``[policy]``.
+    kinds : collection of str
+        Known disclosures; without them a policy may name any.
+
+    Returns
+    -------
+    entry : PartyEntry
+    """
+    check = TomlCheck(Path(path))
+    top = check.table((), check.document, _PARTY_FILE)
+    party = check.table(("party",), top.get("party", {}), {"name": (str,)})
+    if not party.get("name", "").strip():
+        check.add(("party",), "The party has no name.", "[party] needs a name.", "Add it.")
+    data = check.table(("data",), top.get("data", {}), _PARTY_FILE_DATA)
+    if "path" not in data:
+        check.add(("data",), "The file names no data.", "[data] needs a path.", "Add it.")
+    policy = _policy(check, ("policy",), top.get("policy"), kinds)
+    source = check.file(("data", "path"), data.get("path"))
+    check.finish("the party")
+    columns = data.get("columns")
+    return PartyEntry(
+        party["name"],
+        source,
+        _texts(data.get("id")),
+        None if columns is None else tuple(columns),
+        policy,
+    )
+
+
+# --- sections of a job file -------------------------------------------------------------------
+
+
+def _method(
+    check: TomlCheck, job: Mapping[str, Any], methods: Mapping[str, MethodSchema]
+) -> MethodSchema | None:
+    name = job.get("method")
+    if name is None:
+        if not check.has(("job", "method")):
+            needed = f"[job] needs method, one of: {', '.join(methods)}."
+            check.add(("job",), "The job names no method.", needed, "Add it.")
+        return None
+    if name not in methods:
+        needed = f"Known methods: {', '.join(methods)}."
+        action = meant(name, methods, "See 'fedsift methods'.")
+        check.add(("job", "method"), f"Unknown method {name!r}.", needed, action)
+    return methods.get(name)
+
+
+def _job_numbers(check: TomlCheck, job: Mapping[str, Any]) -> None:
+    if job.get("seed", 0) < 0:
+        check.add(("job", "seed"), "seed is negative.", "It must be 0 or more.", "Change it.")
+    if not 0 < job.get("timeout_seconds", 1) < float("inf"):
+        needed = "It must be a positive number of seconds."
+        check.add(
+            ("job", "timeout_seconds"), "timeout_seconds is no time limit.", needed, "Mend it."
+        )
+
+
+def _engine(check: TomlCheck, engine: str) -> None:
+    if engine == "flare":
+        found = "The engine 'flare' is not part of this version; it comes in a later one."
+        needed = "This version runs all parties in one process."
+        check.add(("runtime", "engine"), found, needed, 'Use engine = "embedded".')
+    elif engine != "embedded":
+        check.choice(("runtime", "engine"), engine, ("embedded",))
+
+
+def _parameters(
+    check: TomlCheck, given: dict[str, Any], method: str, schema: MethodSchema | None
+) -> dict[str, Any]:
+    if schema is None:
+        return {}
+    for name in sorted(set(given) & set(schema.elsewhere)):
+        needed = f"A job file gives it as {schema.elsewhere[name]}."
+        check.add(("method", name), f"{name!r} does not belong to [method].", needed, "Move it.")
+    rest = {name: value for name, value in given.items() if name not in schema.elsewhere}
+    return check.table(("method",), rest, schema.parameters, f"[method] of {method!r}")
+
+
+def _parties(check: TomlCheck, given: list[Any], kinds: Collection[str]) -> dict[int, PartyEntry]:
+    entries: dict[int, PartyEntry] = {}
+    first_line: dict[str, int | None] = {}
+    for number, value in enumerate(given):
+        where: Key = ("party", number)
+        if not isinstance(value, dict):
+            check.add(where, "'party' is a list of values.", "Write [[party]] tables.", "Mend it.")
+            continue
+        entry = _party(check, where, check.table(where, value, _PARTY_KEYS, "[[party]]"), kinds)
+        if entry is None:
+            continue
+        folded = entry.name.strip().casefold()
+        if folded in first_line:
+            found = f"Party {entry.name!r} is named twice (first in line {first_line[folded]})."
+            needed = "Every party has one [[party]] entry."
+            check.add((*where, "name"), found, needed, "Join or rename the two.")
+        first_line.setdefault(folded, check.line((*where, "name")))
+        entries[number] = entry
+    return entries
+
+
+def _party(
+    check: TomlCheck, where: Key, given: dict[str, Any], kinds: Collection[str]
+) -> PartyEntry | None:
+    if "file" in given:
+        return _party_from_file(check, where, given, kinds)
+    if not given.get("name", "").strip():
+        if "name" in given or not check.has((*where, "name")):
+            check.add(where, "A party has no name.", "[[party]] needs a name.", "Add it.")
+        return None
+    columns = given.get("columns")
+    return PartyEntry(
+        given["name"],
+        check.file((*where, "data"), given.get("data")),
+        _texts(given.get("id")),
+        None if columns is None else tuple(columns),
+        _policy(check, (*where, "policy"), given.get("policy"), kinds),
+    )
+
+
+def _party_from_file(
+    check: TomlCheck, where: Key, given: dict[str, Any], kinds: Collection[str]
+) -> PartyEntry | None:
+    for key in ("data", "id", "columns", "policy"):
+        if key in given:
+            needed = "A party's own file says this."
+            check.add((*where, key), f"Both file and {key} are given.", needed, "Remove one.")
+    source = check.file((*where, "file"), given["file"])
+    if source is None:
+        return None
+    try:
+        entry = load_party(source, kinds)
+    except JobError as error:
+        for problem in error.problems:
+            check.add((*where, "file"), f"{source.name}, {problem}")
+        return None
+    if given.get("name", entry.name) != entry.name:
+        found = f"The party is called {given['name']!r} here and {entry.name!r} in its own file."
+        check.add((*where, "name"), found, "Both must agree.", "Leave the name out here.")
+    return entry
+
+
+def _policy(
+    check: TomlCheck, where: Key, given: dict[str, Any] | None, kinds: Collection[str]
+) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    policy = check.table(where, given, POLICY_KEYS, "a policy")
+    for key in ("may_reveal", "may_not_reveal"):
+        # A misspelt kind would protect nothing, so it is refused, not ignored.
+        for kind in policy.get(key, ()):
+            if kinds and kind not in kinds:
+                needed = f"Known: {', '.join(sorted(kinds))}."
+                action = meant(kind, kinds, "See 'fedsift methods'.")
+                check.add((*where, key), f"Unknown disclosure {kind!r} in {key}.", needed, action)
+    for key in ("min_security_bits", "min_bin_size"):
+        if policy.get(key, 0) < 0:
+            check.add((*where, key), f"{key} is negative.", "It must be 0 or more.", "Change it.")
+    return policy
+
+
+def _data(
+    check: TomlCheck,
+    given: dict[str, Any] | None,
+    parties: dict[int, PartyEntry],
+    schema: MethodSchema | None,
+    datasets: Collection[str] | None,
+) -> DataEntry:
+    if given is None:
+        needed = "[data] names a catalogued dataset, or the setting of the parties' tables."
+        check.add((), "The job has no [data].", needed, "Add it.")
+        return DataEntry("vertical")
+    split = "dataset" in given
+    own = _SPLIT_KEYS if split else _TABLE_KEYS
+    where = "[data] with a dataset" if split else "[data] without a dataset"
+    data = check.table(("data",), given, {**own, **_SHARED_KEYS}, where)
+    setting = data.get("setting", "vertical" if split else None)
+    if setting is None:
+        needed = '[data] needs setting = "vertical" or "horizontal".'
+        check.add(("data",), "The setting is not given.", needed, "Add it.")
+        setting = "vertical"
+    check.choice(("data", "setting"), setting, schema.settings if schema else SETTINGS)
+    check.choice(("data", "task"), data.get("task", "auto"), TASKS)
+    shared = {"task": data.get("task", "auto"), "categorical": tuple(data.get("categorical", ()))}
+    if split:
+        return _split(check, data, setting, parties, datasets, shared)
+    return _tables(check, data, setting, parties, shared)
+
+
+def _split(
+    check: TomlCheck,
+    data: dict[str, Any],
+    setting: str,
+    parties: dict[int, PartyEntry],
+    datasets: Collection[str] | None,
+    shared: dict[str, Any],
+) -> DataEntry:
+    if datasets is not None:
+        action = "See 'fedsift datasets'."
+        check.known(("data", "dataset"), "data set", data.get("dataset", ""), datasets, action)
+    given = data.get("parties", [entry.name for entry in parties.values()] or 2)
+    if isinstance(given, int) and given < 1:
+        check.add(("data", "parties"), f"parties = {given}.", "It must be 1 or more.", "Raise it.")
+    numbered = isinstance(given, int)
+    names = [f"party-{i + 1}" for i in range(min(given, 10_000))] if numbered else list(given)
+    for number, entry in parties.items():
+        check.known(("party", number, "name"), "party", entry.name, names)
+        if entry.data is not None:
+            needed = "The parties share the columns or rows of the data set."
+            check.add(
+                ("party", number, "data"), "Both dataset and data are given.", needed, "Remove one."
+            )
+    holder = data.get("label_holder")
+    if holder is not None:
+        check.known(("data", "label_holder"), "party", holder, [*names, OWN_PARTY])
+    return DataEntry(
+        setting,
+        data.get("dataset"),
+        given if numbered else tuple(given),
+        holder,
+        data.get("skew"),
+        **shared,
+    )
+
+
+def _tables(
+    check: TomlCheck,
+    data: dict[str, Any],
+    setting: str,
+    parties: dict[int, PartyEntry],
+    shared: dict[str, Any],
+) -> DataEntry:
+    if not check.document.get("party"):
+        needed = "Name a catalogued dataset in [data], or every party with its data in [[party]]."
+        check.add(("data",), "The job has no data.", needed, "Add one of the two.")
+    for number, entry in parties.items():
+        if entry.data is None and not {"data", "file"} & set(check.document["party"][number]):
+            needed = "Every party needs data, the path of its table."
+            check.add(("party", number), f"Party {entry.name!r} has no data.", needed, "Add it.")
+    label: dict[str, Any] = {}
+    given = data.get("label")
+    if isinstance(given, dict):
+        keys: dict[str, Kinds] = {"party": (str,), "column": (str,)}
+        label = check.table(("data", "label"), given, keys, "label")
+    elif given is not None:
+        label = {"column": given}
+    if given is not None and setting == "vertical" and not {"party", "column"} <= set(label):
+        needed = 'A vertical job needs label = { party = "...", column = "..." }.'
+        check.add(("data", "label"), "The label is not complete.", needed, "Complete it.")
+    if "party" in label:
+        check.known(("data", "label"), "party", label["party"], [p.name for p in parties.values()])
+    # Every party may have an id column of its own name; the common one is the default.
+    for number, entry in parties.items():
+        if not entry.id_columns:
+            parties[number] = replace(entry, id_columns=_texts(data.get("id")))
+    return DataEntry(
+        setting, label_party=label.get("party"), label_column=label.get("column"), **shared
+    )
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)

@@ -1,0 +1,155 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Sums that can be added over parties as integers and still subtracted without losing digits.
+
+A variance from pooled sums is a small difference of large numbers. Parties therefore send exact-ish
+rationals in 256-bit fixed point: the sum of squares as ``spread + sum^2 / n`` with a spread around
+the own mean, so that no mean has to be published first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.errors import FixedPointOverflow
+
+FRACTION_BITS = 128
+LIMBS = 4
+"""64-bit words of one masked number: values range to about 2**126 in magnitude."""
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+def encode(value: float | Fraction) -> int:
+    """Fixed point with 128 fraction bits."""
+    number = round(Fraction(value) * (1 << FRACTION_BITS))
+    if abs(number) >= 1 << (64 * LIMBS - 2):
+        raise FixedPointOverflow(
+            "A sum of a column is too large for the agreed fixed-point range.",
+            "Sums and sums of squares must stay below 2**126.",
+            "Divide the column by a power of ten at every party.",
+        )
+    return number
+
+
+def decode(number: int) -> Fraction:
+    """Inverse of :func:`encode`."""
+    return Fraction(number, 1 << FRACTION_BITS)
+
+
+def product_sum(x: Floats, y: Floats) -> Fraction:
+    """Sum of ``x * y``, accurate even if both means are far from zero."""
+    if not len(x):
+        return Fraction(0)
+    mean_x, mean_y = math.fsum(x) / len(x), math.fsum(y) / len(y)
+    spread = Fraction(math.fsum((x - mean_x) * (y - mean_y)))
+    left, right = Fraction(mean_x), Fraction(mean_y)
+    # sum(xy) = sum((x-a)(y-b)) + b sum(x) + a sum(y) - n a b holds for any a and b.
+    return spread + right * exact_sum(x) + left * exact_sum(y) - len(x) * left * right
+
+
+def exact_sum(x: Floats) -> Fraction:
+    """Sum of floats, correctly rounded."""
+    return Fraction(math.fsum(x))
+
+
+@dataclass(frozen=True)
+class ColumnSums:
+    """Pooled sums of one column; missing values are left out.
+
+    Attributes
+    ----------
+    counts, sums : per class (one entry if there are no classes)
+    squares : sum of squares
+    target_sum, product : with a numeric target, over rows where the column is present
+    """
+
+    counts: tuple[int, ...]
+    sums: tuple[Fraction, ...]
+    squares: Fraction
+    target_sum: Fraction = Fraction(0)
+    product: Fraction = Fraction(0)
+
+    @property
+    def spread(self) -> Fraction:
+        """Sum of squared deviations from the mean."""
+        count, total = sum(self.counts), sum(self.sums, Fraction(0))
+        return self.squares - total * total / count if count else Fraction(0)
+
+
+def column_sums(column: Floats, classes: Integers, n_classes: int, target: Floats) -> list[int]:
+    """One party's part of :class:`ColumnSums` as integers that may be masked and added."""
+    present = ~np.isnan(column)
+    values = column[present]
+    out: list[int] = []
+    for k in range(max(1, n_classes)):
+        own = values[classes[present] == k] if n_classes else values
+        out += [len(own), encode(exact_sum(own))]
+    out.append(encode(product_sum(values, values)))
+    if len(target):
+        labels = target[present]
+        out += [encode(exact_sum(labels)), encode(product_sum(values, labels))]
+    return out
+
+
+def read_column(totals: Iterator[int], n_classes: int, *, with_target: bool) -> ColumnSums:
+    """Take one column's totals from the stream that :func:`column_sums` lays down."""
+    counts, sums = [], []
+    for _ in range(max(1, n_classes)):
+        counts.append(next(totals))
+        sums.append(decode(next(totals)))
+    squares = decode(next(totals))
+    target_sum = decode(next(totals)) if with_target else Fraction(0)
+    product = decode(next(totals)) if with_target else Fraction(0)
+    return ColumnSums(tuple(counts), tuple(sums), squares, target_sum, product)
+
+
+def variance(column: ColumnSums) -> float:
+    """Population variance of the present values."""
+    count = sum(column.counts)
+    return float(column.spread / count) if count else 0.0
+
+
+def explained_share(column: ColumnSums, class_sizes: Sequence[int]) -> float:
+    """Eta squared; missing values count as the mean."""
+    count, total = sum(column.counts), sum(column.sums, Fraction(0))
+    spread = column.spread
+    if not count or spread <= _noise(column):
+        return 0.0
+    mean = total / count
+    between = sum(
+        (s - c * mean) ** 2 / size
+        for s, c, size in zip(column.sums, column.counts, class_sizes, strict=True)
+        if size
+    )
+    return float(between / spread)
+
+
+def squared_correlation(
+    column: ColumnSums, n_rows: int, target_total: Fraction, target_squares: Fraction
+) -> float:
+    """Squared correlation with a numeric target; missing values count as the mean."""
+    count = sum(column.counts)
+    target_spread = target_squares - target_total * target_total / n_rows
+    if not count or column.spread <= _noise(column) or target_spread <= 0:
+        return 0.0
+    mean, target_mean = column.sums[0] / count, target_total / n_rows
+    covariance = (
+        column.product
+        - mean * column.target_sum
+        - target_mean * column.sums[0]
+        + count * mean * target_mean
+    )
+    return float(covariance**2 / (column.spread * target_spread))
+
+
+def _noise(column: ColumnSums) -> Fraction:
+    """Below this spread a column is constant up to rounding of its values."""
+    return column.squares / 10**26

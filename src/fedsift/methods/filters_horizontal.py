@@ -1,0 +1,412 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Secure filters for parties that hold different rows of the same columns.
+
+Setting   Every party holds rows and labels; a coordinator without data adds up.
+Roles     *coordinator* (drives, neutral), *member* (any number, at least two).
+Adversary Honest but curious. Sums travel under pairwise one-time masks, so the coordinator sees
+          totals only. All members but one together with the coordinator learn the rest of that
+          one's contribution: with two members each of them does, from any published total.
+
+Who learns what
+  coordinator  totals over all members: rows, bin sizes, bin-by-class counts, or sums of values
+               and squares per class; the score of each (named) feature.
+  member       the common bin edges (rounded pooled quantiles) and the selected features.
+
+Steps
+  1  members exchange masking keys through the coordinator        Roster
+  2  pooled quantiles by bisection on masked counts               CountsBelow
+  3  pooled bin sizes; bins below the minimum are merged          BinSizes
+  4  pooled bin-by-class counts, or moments                       Tables, Moments
+  5  scores and ranking at the coordinator; the selection back    Chosen
+
+A malicious coordinator could swap masking keys in step 1; engines that carry several organisations
+pin keys out of band.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_words, unmask_sum
+from fedsift.data.table import PartyTable
+from fedsift.data.target import Target
+from fedsift.errors import ParameterError
+from fedsift.maths import binning, moments, scores
+from fedsift.methods import filter_features as local
+from fedsift.methods.filter_horizontal_messages import (
+    BinSizes,
+    Chosen,
+    CountsBelow,
+    Greeting,
+    Hello,
+    MaskedSums,
+    Moments,
+    Roster,
+    Tables,
+)
+from fedsift.methods.filter_scores import Params, Ranking, contingency, rank
+from fedsift.protocol import (
+    DrivingRole,
+    MaskedArray,
+    Message,
+    Network,
+    Protocol,
+    PublicArray,
+    Role,
+    handles,
+)
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+_NO_CODES = np.empty(0, dtype=np.int64)
+_NO_VALUES = np.empty(0)
+
+
+class Member(Role, name="member"):
+    """Owns rows; tells only masked sums over them."""
+
+    def __init__(self, table: PartyTable, target: Target | None, params: Params) -> None:
+        self._table = table
+        self._target = target
+        self._params = params
+        self._key = MaskingKey.generate()
+        self._masks: PairwiseMasks | None = None
+        self._codes: list[Integers] = []
+        self._chosen: tuple[int, ...] = ()
+        self._sorted: list[Floats] = []
+
+    @handles(Hello)
+    async def greet(self, ask: Hello, net: Network) -> Greeting:
+        """Step 1: the own masking key."""
+        counts = tuple(
+            len(c.categories) if c.kind == "categorical" else 0 for c in self._table.columns
+        )
+        if ask.score in local.NUMERIC_SCORES:
+            local.numeric_columns(self._table, ask.score)
+        return Greeting(
+            self._key.public,
+            counts,
+            self._n_classes(),
+            self._has_numbers(),
+            local.are_frequencies(self._table),
+        )
+
+    @handles(Roster)
+    async def meet(self, told: Roster, net: Network) -> None:
+        """Step 1: agree on a mask with every other member."""
+        self._masks = PairwiseMasks(net.party, self._key, dict(told.keys))
+
+    @handles(CountsBelow)
+    async def counts_below(self, ask: CountsBelow, net: Network) -> MaskedSums:
+        """Step 2: values at or below each threshold; the last number counts all present values."""
+        thresholds = ask.thresholds.array()
+        columns = self._sorted_columns()
+        if len(columns) != len(thresholds):
+            raise ParameterError(
+                f"Thresholds for {len(thresholds)} columns arrived.",
+                f"This party has {len(columns)} numeric columns.",
+                "Check that all members have the same columns.",
+            )
+        counts = [
+            np.append(np.searchsorted(c, t, side="right"), len(c))
+            for c, t in zip(columns, thresholds, strict=True)
+        ]
+        return self._sealed(np.concatenate(counts).tolist(), f"below {ask.step}")
+
+    @handles(BinSizes)
+    async def bin_sizes(self, ask: BinSizes, net: Network) -> MaskedSums:
+        """Step 3: cut the own rows at the common edges."""
+        self._codes, width = self._cut(ask)
+        sizes = [np.bincount(codes, minlength=width) for codes in self._codes]
+        self._labels = self._label_codes(ask.target_edges.array())
+        return self._sealed(np.concatenate(sizes).tolist(), "bin sizes")
+
+    @handles(Tables)
+    async def tables(self, ask: Tables, net: Network) -> MaskedSums:
+        """Step 4: count classes in the merged bins."""
+        plan = ask.merged.array()
+        codes = np.stack([plan[f][c] for f, c in enumerate(self._codes)], axis=1)
+        table = contingency(codes, ask.n_bins, self._labels, self._n_classes())
+        return self._sealed(table.ravel().tolist(), "tables")
+
+    @handles(Moments)
+    async def moments(self, ask: Moments, net: Network) -> MaskedSums:
+        """Step 4: sums per class, squares and products, exact enough to subtract later."""
+        numbers = local.numeric_columns(self._table, self._params.score)
+        n_classes = self._n_classes()
+        labels = self._target.codes if self._target and n_classes else _NO_CODES
+        target = self._target_column()[0] if self._has_numbers() else _NO_VALUES
+        sums: list[int] = [len(numbers), *np.bincount(labels, minlength=n_classes).tolist()]
+        if len(target):
+            squares = moments.product_sum(target, target)
+            sums += [moments.encode(moments.exact_sum(target)), moments.encode(squares)]
+        for column in numbers.T:
+            sums += moments.column_sums(column, labels, n_classes, target)
+        return self._sealed(sums, "moments", limbs=moments.LIMBS)
+
+    @handles(Chosen)
+    async def choose(self, told: Chosen, net: Network) -> None:
+        """Step 5: remember the outcome."""
+        self._chosen = told.features
+
+    def facts(self) -> dict[str, Any]:
+        """The outcome as this member knows it."""
+        names = self._table.feature_names
+        return {"selected": [names[i] for i in self._chosen]}
+
+    def _sealed(self, values: Sequence[int], context: str, limbs: int = 1) -> MaskedSums:
+        assert self._masks is not None  # noqa: S101 - the roster comes first
+        if self._params.scheme == "plain":
+            return MaskedSums(MaskedArray.of(to_words(values, limbs)))
+        return MaskedSums(MaskedArray.of(self._masks.mask(list(values), context, limbs)))
+
+    def _sorted_columns(self) -> list[Floats]:
+        """Present values of every numeric column and of a numeric target, sorted once."""
+        if not self._sorted:
+            columns = [c for c in self._table.columns if c.kind == "numeric"]
+            present = [np.asarray(c.values[~c.missing], dtype=np.float64) for c in columns]
+            self._sorted = [np.sort(values) for values in (*present, *self._target_column())]
+        return self._sorted
+
+    def _has_numbers(self) -> bool:
+        return (
+            self._target is not None
+            and self._target.kind == "numbers"
+            and self._params.score != "variance"
+        )
+
+    def _target_column(self) -> list[Floats]:
+        return [self._target.values] if self._target and self._has_numbers() else []
+
+    def _n_classes(self) -> int:
+        if self._target is None or self._params.score == "variance":
+            return 0
+        if self._target.kind == "classes":
+            return len(self._target.classes)
+        return 0 if self._params.score == "f" else self._params.target_bins
+
+    def _cut(self, ask: BinSizes) -> tuple[list[Integers], int]:
+        """Bin codes per feature; missing values share the last bin of a common width."""
+        edges = ask.edges.array()
+        width = max([edges.shape[1] + 1, *(len(c.categories) for c in self._table.columns)]) + 1
+        codes, numeric = [], 0
+        for column in self._table.columns:
+            if column.kind == "numeric":
+                own = edges[numeric, : ask.n_edges[numeric]]
+                found = np.searchsorted(own, column.values, side="left").astype(np.int64)
+                numeric += 1
+            else:
+                found = column.values.astype(np.int64)
+            codes.append(np.where(column.missing, width - 1, found))
+        return codes, width
+
+    def _label_codes(self, edges: Floats) -> Integers:
+        assert self._target is not None  # noqa: S101 - binned scores need a target
+        if self._target.kind == "classes":
+            return self._target.codes
+        return np.searchsorted(edges, self._target.values, side="left").astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """What the coordinator knows at the end: one score per common column."""
+
+    scores: Floats
+    selected: tuple[int, ...]
+    ranks: Integers
+    remarks: list[str]
+
+    def for_parties(self, parties: Sequence[str]) -> tuple[Ranking, list[str]]:
+        """The same outcome for every party."""
+        ranking = Ranking(
+            scores=dict.fromkeys(parties, self.scores),
+            selected=dict.fromkeys(parties, self.selected),
+            ranks=dict.fromkeys(parties, self.ranks),
+        )
+        return ranking, self.remarks
+
+
+class Coordinator(DrivingRole, name="coordinator"):
+    """Holds no data; adds up masked numbers and ranks the columns."""
+
+    def __init__(self, params: Params) -> None:
+        self._params = params
+        self._remarks: list[str] = []
+        self._choices: list[int | Floats] = []
+
+    def set_columns(self, names: Sequence[str]) -> None:
+        """Column names, to look up given bin edges."""
+        self._choices = [local.bin_choice(self._params.bins, name) for name in names]
+
+    async def drive(self, net: Network) -> Pooled:
+        """Steps 1 to 5."""
+        greetings = await net.ask("member", Hello(self._params.score), Greeting)
+        first = greetings[0]
+        keys = {party: g.key for party, g in zip(net.members("member"), greetings, strict=True)}
+        await net.tell("member", Roster(keys))
+
+        frequencies = all(g.frequencies for g in greetings)
+        if self._params.score in local.BINNED_SCORES and not (
+            self._params.score == "chi2" and frequencies
+        ):
+            values = await self._table_scores(first, net)
+        else:
+            values = await self._moment_scores(first, net)
+
+        ranking = rank({"all": values}, self._params.score, self._params.n_features_to_select)
+        await net.tell("member", Chosen(ranking.selected["all"]))
+        return Pooled(values, ranking.selected["all"], ranking.ranks["all"], self._remarks)
+
+    async def _table_scores(self, schema: Greeting, net: Network) -> Floats:
+        """Steps 2-4 for scores of contingency tables."""
+        edges, target_edges = await self._pooled_edges(schema, net)
+        longest = max((len(e) for e in edges), default=0)
+        padded = np.zeros((len(edges), longest))
+        for row, own in zip(padded, edges, strict=True):
+            row[: len(own)] = own
+        ask = BinSizes(
+            PublicArray.of(padded), tuple(len(e) for e in edges), PublicArray.of(target_edges)
+        )
+        n_features = len(schema.category_counts)
+        sizes = np.array(await self._total(net, ask)).reshape(n_features, -1)
+        plan = self._merge(sizes, schema.category_counts)
+        n_bins = int(plan.max()) + 1
+        totals = await self._total(net, Tables(PublicArray.of(plan), n_bins))
+        table = np.array(totals).reshape(n_features, n_bins, schema.n_classes)
+        used = table.sum(axis=(0, 1)) > 0  # a target with ties may leave quantile classes empty
+        return scores.TABLE_SCORES[self._params.score](table[:, :, used])
+
+    def _merge(self, sizes: Integers, category_counts: Sequence[int]) -> Integers:
+        plan = np.zeros(sizes.shape, dtype=np.int64)
+        merged = 0
+        for f, row in enumerate(sizes):
+            ordered = category_counts[f] == 0
+            plan[f] = binning.merge_plan(row.tolist(), self._params.min_bin_size, ordered=ordered)
+            merged += int((row > 0).sum()) - int(plan[f].max()) - 1
+        if merged:
+            self._remarks.append(
+                f"{merged} pooled bins had fewer than {self._params.min_bin_size} rows "
+                "and were merged."
+            )
+        return plan
+
+    async def _pooled_edges(self, schema: Greeting, net: Network) -> tuple[list[Floats], Floats]:
+        """Step 2: order statistics of the pooled columns, bit by bit, for all columns at once."""
+        numeric = [f for f, n in enumerate(schema.category_counts) if n == 0]
+        choices = [self._choices[f] for f in numeric]
+        wanted = [c if isinstance(c, int) else 2 for c in choices]
+        if schema.numeric_target:
+            wanted = [*wanted, self._params.target_bins]
+        found = await self._bisect(wanted, net) if wanted else []
+        given = [
+            c if not isinstance(c, int) else np.unique(found[i]) for i, c in enumerate(choices)
+        ]
+        target = np.unique(found[-1]) if len(found) > len(choices) else np.empty(0)
+        return given, target
+
+    async def _bisect(self, n_bins: Sequence[int], net: Network) -> list[Floats]:
+        """The smallest rounded number with enough values at or below it, per inner edge."""
+        width = max(n_bins) - 1
+        low = np.zeros((len(n_bins), width), dtype=np.uint64)
+        ranks: Integers | None = None
+        for step in range(binning.KEPT_BITS):
+            # Try the candidate whose next leading bit is 0 and all lower bits are 1.
+            bit = np.uint64(1) << np.uint64(63 - step)
+            candidate = low | (bit - np.uint64(1))
+            thresholds = binning.finite_from_ordered(candidate)
+            totals = await self._total(net, CountsBelow(step, PublicArray.of(thresholds)))
+            counts = np.array(totals).reshape(len(n_bins), width + 1)
+            if ranks is None:
+                ranks = _ranks(counts[:, -1], n_bins, width)
+            low = np.where(counts[:, :-1] >= ranks, low, low | bit)
+        edges = binning.finite_from_ordered(low | binning.LOW_MASK)
+        return [row[: n - 1] for row, n in zip(edges, n_bins, strict=True)]
+
+    async def _moment_scores(self, schema: Greeting, net: Network) -> Floats:
+        """Step 4 for scores of sums: f, variance, and chi2 of frequencies."""
+        totals = iter(await self._total(net, Moments(), limbs=moments.LIMBS))
+        n_rows, n_classes = next(totals), schema.n_classes
+        sizes = [next(totals) for _ in range(n_classes)]
+        target = [moments.decode(next(totals)) for _ in range(2 * schema.numeric_target)]
+        columns = [
+            moments.read_column(totals, n_classes, with_target=schema.numeric_target)
+            for _ in schema.category_counts
+        ]
+        if self._params.score == "variance":
+            return np.array([moments.variance(column) for column in columns])
+        if self._params.score == "chi2":
+            sums = [[float(s) for s in column.sums] for column in columns]
+            return scores.chi2_of_sums(sums, sizes)
+        if n_classes:
+            shares = [moments.explained_share(column, sizes) for column in columns]
+            return _capped(scores.anova_f(shares, n_rows, n_classes))
+        shares = [moments.squared_correlation(column, n_rows, *target) for column in columns]
+        return _capped(scores.regression_f(shares, n_rows))
+
+    async def _total(self, net: Network, ask: Message, limbs: int = 1) -> list[int]:
+        """Ask everybody and add up; single answers mean nothing."""
+        replies = await net.ask("member", ask, MaskedSums)
+        shape = replies[0].sums.shape
+        return unmask_sum([reply.sums.array(shape=shape) for reply in replies], limbs)
+
+
+PROTOCOL = Protocol(
+    name="filter",
+    messages=(
+        Hello,
+        Greeting,
+        Roster,
+        CountsBelow,
+        BinSizes,
+        Tables,
+        Moments,
+        MaskedSums,
+        Chosen,
+    ),
+    roles=(Coordinator, Member),
+)
+
+
+def _ranks(present: Integers, n_bins: Sequence[int], width: int) -> Integers:
+    """Rank of each wanted order statistic; short rows repeat their last one."""
+    ranks = np.ones((len(n_bins), width), dtype=np.int64)
+    for row, count, bins in zip(ranks, present, n_bins, strict=True):
+        wanted = binning.quantile_ranks(int(count), bins)
+        row[: bins - 1] = wanted
+        row[bins - 1 :] = wanted[-1]
+    return ranks
+
+
+def _capped(values: Floats) -> Floats:
+    """JSON knows no infinity."""
+    return np.minimum(values, np.finfo(np.float64).max)
+
+
+def build_nodes(
+    tables: Mapping[str, PartyTable], targets: Mapping[str, Target | None], params: Params
+) -> dict[str, Sequence[Role]]:
+    """A neutral coordinator and one member per party."""
+    if len(tables) < 2:
+        raise ParameterError(
+            f"The federation has {len(tables)} party.",
+            "Masked sums need at least two parties.",
+            "Add a party, or score the table without fedsift.",
+        )
+    if params.score != "variance" and any(targets.get(party) is None for party in tables):
+        raise ParameterError(
+            "A party of the federation has no label.",
+            f"The score {params.score!r} compares features with a label.",
+            "Give every party labels, or use score='variance'.",
+        )
+    coordinator = Coordinator(params)
+    coordinator.set_columns(next(iter(tables.values())).feature_names)
+    nodes: dict[str, Sequence[Role]] = {"coordinator": (coordinator,)}
+    for party, table in tables.items():
+        nodes[party] = (Member(table, targets.get(party), params),)
+    return nodes

@@ -1,0 +1,97 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""The report as plain text, for a terminal, a log or an e-mail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedsift.report.view import PLAIN_WARNING, CostRow, PartyFeatures, ReportView, view_of
+from fedsift.result import SelectionResult
+
+
+def render(result: SelectionResult) -> str:
+    """Write the whole report, ending with a line break."""
+    view = view_of(result)
+    blocks = [_head(view), _selected(view), _learned(view), _cost(view), _background(view)]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table whose columns are as wide as their longest entry.
+
+    Examples
+    --------
+    >>> columns(("name", "n"), [("age", "1")])
+    ['name  n', '----  -', 'age   1']
+    """
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    table = [header, ["-" * width for width in widths], *rows]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    ]
+
+
+def _head(view: ReportView) -> str:
+    lines = [view.title, "=" * len(view.title), "", view.headline]
+    if view.plain:
+        lines += ["", f"WARNING: {PLAIN_WARNING}"]
+    lines.append("")
+    lines += [f"{name}: {value}" for name, value in view.facts]
+    return "\n".join(lines)
+
+
+def _selected(view: ReportView) -> str:
+    lines = _title("What was selected")
+    for features in view.features:
+        lines += ["", *_party(features)]
+    if view.participants:
+        lines += ["", *columns(("participant", "importance"), view.participants)]
+    return "\n".join(lines)
+
+
+def _party(features: PartyFeatures) -> list[str]:
+    chosen = features.selected
+    lines = [f"{features.party}: {len(chosen)} of {len(features.rows)} features"]
+    if chosen:
+        rows = [(row.rank, row.name, row.score) for row in chosen]
+        lines += [f"  {line}" for line in columns(("rank", "feature", "score"), rows)]
+    return lines
+
+
+def _learned(view: ReportView) -> str:
+    if not view.learned:
+        return "\n".join([*_title("Who learned what"), "", "Nobody learned anything."])
+    header = ("who", "about", "learned", "form", "times")
+    rows = [(r.learner, r.about, f"{r.kind}: {r.what}", r.form, r.times) for r in view.learned]
+    return "\n".join([*_title("Who learned what"), "", *columns(header, rows)])
+
+
+def _cost(view: ReportView) -> str:
+    lines = [*_title("What it cost"), "", view.cost]
+    for header, rows in (
+        ("message", view.by_message),
+        ("sent by", view.by_party),
+        ("phase", view.phases),
+    ):
+        if rows:
+            lines += ["", *columns((header, "amount"), _amounts(rows))]
+    return "\n".join(lines)
+
+
+def _background(view: ReportView) -> str:
+    lines = _title("Settings and versions")
+    lines += ["", *(f"{name} = {value}" for name, value in view.settings)]
+    lines += ["", *(f"{name} {version}" for name, version in view.versions)]
+    if view.warnings:
+        lines += ["", *_title("Remarks"), "", *(f"- {text}" for text in view.warnings)]
+    return "\n".join(lines)
+
+
+def _amounts(rows: Sequence[CostRow]) -> list[tuple[str, str]]:
+    return [(row.name, row.amount) for row in rows]
+
+
+def _title(text: str) -> list[str]:
+    return [text, "-" * len(text)]

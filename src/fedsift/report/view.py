@@ -1,0 +1,226 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a report shows, as plain rows: every number is already text, every name is clean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from fedsift.result import Disclosure, SelectionResult
+
+PLAIN_WARNING = (
+    "Encryption was OFF in this run (security='plain'): labels and counts travelled in the clear. "
+    "Use it for comparison only, never with real parties."
+)
+EVERYONE = "all parties"
+_PHASES = {
+    "prepare": "preparing features",
+    "encrypt": "encrypting",
+    "evaluate": "computing on encrypted data",
+    "decrypt": "decrypting",
+    "train": "training",
+    "wait": "the driving party waiting for others",
+    "total": "from start to end",
+}
+
+
+@dataclass(frozen=True)
+class FeatureRow:
+    """One feature, its score and its place among all features."""
+
+    name: str
+    score: str
+    rank: str
+    selected: bool
+
+
+@dataclass(frozen=True)
+class PartyFeatures:
+    """Features of one party, best first."""
+
+    party: str
+    rows: tuple[FeatureRow, ...]
+
+    @property
+    def selected(self) -> tuple[FeatureRow, ...]:
+        """The features that were chosen."""
+        return tuple(row for row in self.rows if row.selected)
+
+    @property
+    def others(self) -> tuple[FeatureRow, ...]:
+        """The features that were not chosen."""
+        return tuple(row for row in self.rows if not row.selected)
+
+
+@dataclass(frozen=True)
+class LearnedRow:
+    """One line of the ledger."""
+
+    learner: str
+    about: str
+    kind: str
+    what: str
+    form: str
+    key_owner: str
+    message: str
+    times: str
+    size: str
+
+
+@dataclass(frozen=True)
+class CostRow:
+    """A cost and its share of the total."""
+
+    name: str
+    amount: str
+    share: float
+
+
+@dataclass(frozen=True)
+class ReportView:
+    """Everything a report prints."""
+
+    title: str
+    headline: str
+    plain: bool
+    facts: tuple[tuple[str, str], ...]
+    features: tuple[PartyFeatures, ...]
+    participants: tuple[tuple[str, str], ...]
+    learned: tuple[LearnedRow, ...]
+    cost: str
+    by_message: tuple[CostRow, ...]
+    by_party: tuple[CostRow, ...]
+    phases: tuple[CostRow, ...]
+    settings: tuple[tuple[str, str], ...]
+    versions: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...]
+
+
+def view_of(result: SelectionResult) -> ReportView:
+    """Arrange a result for printing."""
+    return ReportView(
+        title=f"fedsift: {clean(result.method)}",
+        headline=clean(result.headline()),
+        plain=result.security != "secure",
+        facts=_facts(result),
+        features=_features(result),
+        participants=_pairs((party, number(value)) for party, value in result.participants.items()),
+        learned=tuple(_learned(row) for row in result.disclosures),
+        cost=cost_line(result),
+        by_message=_bytes_rows(result.traffic.by_message),
+        by_party=_bytes_rows(result.traffic.by_party),
+        phases=_phases(result.timings),
+        settings=_pairs(sorted(result.parameters.items())),
+        versions=_pairs(result.versions.items()),
+        warnings=tuple(clean(text) for text in result.warnings),
+    )
+
+
+def cost_line(result: SelectionResult) -> str:
+    """One sentence about time and traffic."""
+    traffic = result.traffic
+    seconds = result.timings.get("total", 0.0)
+    return (
+        f"{seconds:.1f} seconds, {_counted(traffic.rounds, 'round')}, "
+        f"{_counted(traffic.messages, 'message')}, {size(traffic.n_bytes)}, "
+        f"{_counted(traffic.ciphertexts, 'ciphertext')}."
+    )
+
+
+def size(n_bytes: int) -> str:
+    """Bytes in a unit a person reads."""
+    value = float(n_bytes)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"
+
+
+def number(value: float) -> str:
+    """A score with six digits that count."""
+    return f"{value:.6g}"
+
+
+def clean(value: Any) -> str:
+    """Text of one line without characters that a terminal or a browser would act upon."""
+    return "".join(c if c.isprintable() else " " for c in str(value))
+
+
+def _facts(result: SelectionResult) -> tuple[tuple[str, str], ...]:
+    shape = result.shape
+    facts: list[tuple[str, Any]] = [("method", result.method), ("setting", result.setting)]
+    if "n_rows" in shape:
+        facts.append(("rows", shape["n_rows"]))
+        facts.append(("features", shape.get("n_features", "-")))
+    if shape.get("label_holder"):
+        facts.append(("label holder", shape["label_holder"]))
+    facts.append(("protection", _protection(result)))
+    facts.append(("seed", "none" if result.seed is None else result.seed))
+    return _pairs(facts)
+
+
+def _protection(result: SelectionResult) -> str:
+    if result.security != "secure":
+        return "NONE (plain)"
+    bits = f", {result.security_bits}-bit security" if result.security_bits else ""
+    return f"{result.crypto or 'secure'}{bits}"
+
+
+def _features(result: SelectionResult) -> tuple[PartyFeatures, ...]:
+    parties = list(result.selected)
+    if result.setting == "horizontal" and parties:
+        # All parties have the same columns, so one table says it all.
+        return (_party_features(result, parties[0], EVERYONE),)
+    return tuple(_party_features(result, party, party) for party in parties)
+
+
+def _party_features(result: SelectionResult, party: str, title: str) -> PartyFeatures:
+    scores, ranks = result.scores.get(party, {}), result.ranking.get(party, {})
+    chosen = set(result.selected[party])
+    names = list(dict.fromkeys([*result.selected[party], *scores]))
+    names.sort(key=lambda name: ranks.get(name, len(ranks) + 1))
+    rows = tuple(
+        FeatureRow(
+            clean(name),
+            number(scores[name]) if name in scores else "-",
+            str(ranks.get(name, "-")),
+            name in chosen,
+        )
+        for name in names
+    )
+    return PartyFeatures(clean(title), rows)
+
+
+def _learned(row: Disclosure) -> LearnedRow:
+    return LearnedRow(
+        *(clean(v) for v in (row.learner, row.about, row.kind, row.what, row.form, row.key_owner)),
+        clean(row.message),
+        f"{row.times:,}",
+        size(row.n_bytes),
+    )
+
+
+def _bytes_rows(amounts: dict[str, int]) -> tuple[CostRow, ...]:
+    total = sum(amounts.values()) or 1
+    ordered = sorted(amounts.items(), key=lambda item: -item[1])
+    return tuple(CostRow(clean(name), size(n), n / total) for name, n in ordered)
+
+
+def _phases(timings: dict[str, float]) -> tuple[CostRow, ...]:
+    # Parties work side by side, so a phase is compared with the longest one, not with a sum.
+    longest = max(timings.values(), default=0.0) or 1.0
+    return tuple(
+        CostRow(_PHASES.get(name, clean(name)), f"{seconds:.2f} s", seconds / longest)
+        for name, seconds in timings.items()
+    )
+
+
+def _pairs(items: Iterable[tuple[str, Any]]) -> tuple[tuple[str, str], ...]:
+    return tuple((clean(name), clean(value)) for name, value in items)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,140 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""From a method and its nodes to a :class:`SelectionResult`: policy check, run, bookkeeping."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from fedsift.data import Federation
+from fedsift.errors import ParameterError
+from fedsift.protocol import Message, Policy, Protocol, Role, Transcript
+from fedsift.protocol.policy import OPEN, PlannedDisclosure, check_before
+from fedsift.protocol.protocol import placement_of
+from fedsift.runtime import Outcome, run_embedded
+from fedsift.runtime.embedded import DEFAULT_TIMEOUT_SECONDS
+from fedsift.runtime.session import Observer
+
+PolicyChoice = Policy | Mapping[str, Any] | None
+"""One policy for everybody, or one per party (objects or tables), or none."""
+
+_LIBRARIES = ("fedsift", "numpy", "scikit-learn", "seal-python", "gmpy2", "msgspec")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A method made ready for one federation; nothing has been sent yet."""
+
+    protocol: Protocol
+    nodes: Mapping[str, Sequence[Role]]
+    used: tuple[type[Message], ...]
+    security_bits: int
+    min_bin_size: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who will learn what if the job runs; what a privacy officer reads first."""
+
+    method: str
+    disclosures: tuple[PlannedDisclosure, ...]
+    notes: tuple[str, ...]
+    security_bits: int
+
+
+def policies_for(policy: PolicyChoice, parties: Sequence[str]) -> dict[str, Policy]:
+    """A policy for every party that has one."""
+    if policy is None:
+        return {}
+    if isinstance(policy, Policy):
+        return dict.fromkeys(parties, policy)
+    if policy and set(policy) <= set(parties):
+        return {
+            party: given if isinstance(given, Policy) else Policy.from_mapping(given)
+            for party, given in policy.items()
+        }
+    if any(isinstance(given, (Policy, Mapping)) for given in policy.values()):
+        strangers = sorted(set(policy) - set(parties))
+        raise ParameterError(
+            f"There is a policy for {strangers[0]!r}, which is not a party.",
+            f"The parties are {', '.join(parties)}.",
+            "Name the policies after the parties.",
+        )
+    return dict.fromkeys(parties, Policy.from_mapping(policy))
+
+
+def make_plan(prepared: Prepared, policies: Mapping[str, Policy]) -> Plan:
+    """Check the policies and list the disclosures; sends nothing."""
+    placement = placement_of(prepared.nodes)
+    check_before(
+        prepared.protocol.name,
+        policies,
+        prepared.protocol.sends(prepared.used, placement),
+        security_bits=prepared.security_bits,
+        min_bin_size=prepared.min_bin_size,
+    )
+    planned = prepared.protocol.planned(prepared.used, placement)
+    return Plan(prepared.protocol.name, tuple(planned), prepared.notes, prepared.security_bits)
+
+
+def execute(
+    prepared: Prepared,
+    policies: Mapping[str, Policy],
+    *,
+    timeout_seconds: float | None = None,
+    observer: Observer | None = None,
+    keep_frames: bool = False,
+) -> Outcome:
+    """Check the policies, then run with every party in this process."""
+    make_plan(prepared, policies)
+    return run_embedded(
+        prepared.protocol,
+        prepared.nodes,
+        policies={party: policies.get(party, OPEN) for party in prepared.nodes},
+        timeout_seconds=timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
+        observer=observer,
+        keep_frames=keep_frames,
+        protected=prepared.security_bits > 0,
+    )
+
+
+def history_of(transcript: Transcript) -> tuple[dict[str, Any], ...]:
+    """One entry per round: which messages went and how many bytes."""
+    rounds: dict[int, dict[str, Any]] = {}
+    for entry in transcript.entries:
+        row = rounds.setdefault(
+            entry.round_number, {"round": entry.round_number, "messages": [], "n_bytes": 0}
+        )
+        row["n_bytes"] += entry.n_bytes
+        if entry.message not in row["messages"]:
+            row["messages"].append(entry.message)
+    return tuple(rounds.values())
+
+
+def shape_of(federation: Federation) -> dict[str, Any]:
+    """Rows and features by party; no names, no values."""
+    return {
+        "n_rows": federation.n_rows,
+        "n_features": federation.n_features,
+        "parties": {
+            party: {"n_rows": table.n_rows, "n_features": table.n_columns}
+            for party, table in federation.tables.items()
+        },
+        "label_holder": federation.label_holder,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions a result depends on."""
+    found = {"python": platform.python_version()}
+    for library in _LIBRARIES:
+        try:
+            found[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,351 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""``FilterSelector``: rank features by one score, without showing labels or values."""
+
+from __future__ import annotations
+
+import numbers
+
+from sklearn.utils.validation import check_is_fitted
+
+from fedsift.data import PartyTable, Target
+from fedsift.errors import ParameterError
+from fedsift.maths.scores import LOWER_IS_BETTER
+from fedsift.methods import (
+    filter_features,
+    filter_horizontal_messages,
+    filter_messages,
+    filters,
+    filters_horizontal,
+)
+from fedsift.methods.filter_scores import Params, plain_scores
+from fedsift.protocol.policy import OPEN
+from fedsift.result import SelectionResult
+from fedsift.selectors.base import FederatedSelector, number_to_select, scores_in_order
+from fedsift.selectors.execution import (
+    Prepared,
+    execute,
+    history_of,
+    make_plan,
+    policies_for,
+    shape_of,
+    versions,
+)
+from fedsift.selectors.score_name import ScoreParameter
+
+_DISCLOSURES = {"gini": ("scores", "counts"), "f": ("scores", "counts")}
+_SCHEMES = {"auto": "bgv", "bgv": "bgv", "paillier": "paillier"}
+
+
+class FilterSelector(FederatedSelector):
+    """Select the features with the best score, computed on encrypted labels.
+
+    Works for parties with different columns of the same rows (vertical) and for parties with
+    different rows of the same columns (horizontal; give ``fit`` a horizontal
+    :class:`~fedsift.Federation`).
+
+    Parameters
+    ----------
+    score : {"gini", "f", "mi", "chi2", "iv", "variance"}
+        ``gini`` is the impurity that remains after cutting by the feature (lower is better), all
+        others are better when higher. ``chi2`` reads non-negative complete columns as frequencies
+        (scikit-learn's definition) if all columns of all parties are such, otherwise it is
+        Pearson's statistic of the binned columns.
+    n_features_to_select : int or float
+        A number, or a share of all features. The default 10 keeps all if there are fewer.
+    bins : int, list of float, or dict
+        Quantile bins, inner edges, or either one by column name.
+    min_bin_size : int
+        Bins with fewer rows are merged.
+    disclose : {"auto", "scores", "counts"}
+        What the label holder may learn of others' features. ``scores`` exists for gini and f.
+    parties : int, list of column lists, or array of row owners
+        How to split arrays; ignored when ``fit`` gets a federation.
+    he : {"auto", "bgv", "paillier"}
+        Encryption; ``auto`` takes BGV, the faster one.
+    security : {"secure", "plain"}
+        ``plain`` runs the same protocol without encryption, for comparison only.
+    policy : Policy, dict of party to Policy, or None
+    random_state : int, RandomState or None
+        Seeds the simulated split and the secret orders of features and bins.
+
+    Attributes
+    ----------
+    support_ : ndarray of bool of shape (n_features,)
+    scores_ : ndarray of shape (n_features,)
+    ranking_ : ndarray of int of shape (n_features,)
+        1 is the best.
+    result_ : SelectionResult
+        Selection, cost, and who learned what.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> import fedsift as fs
+    >>> X, y = load_wine(return_X_y=True)
+    >>> selector = fs.FilterSelector("gini", n_features_to_select=2, random_state=0).fit(X, y)
+    >>> selector.get_support(indices=True)
+    array([ 6, 12])
+    """
+
+    score = ScoreParameter()
+
+    def __init__(
+        self,
+        score="gini",
+        *,
+        n_features_to_select=10,
+        bins=10,
+        min_bin_size=5,
+        disclose="auto",
+        parties=2,
+        he="auto",
+        security="secure",
+        policy=None,
+        random_state=None,
+    ):
+        self.score = score
+        self.n_features_to_select = n_features_to_select
+        self.bins = bins
+        self.min_bin_size = min_bin_size
+        self.disclose = disclose
+        self.parties = parties
+        self.he = he
+        self.security = security
+        self.policy = policy
+        self.random_state = random_state
+
+    def fit(self, X, y=None):
+        """Run the filter protocol.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), DataFrame, or Federation
+        y : array-like of shape (n_samples,), optional
+            Classes or numbers; the federation brings its own.
+
+        Returns
+        -------
+        self : FilterSelector
+        """
+        return self._fit(X, y)
+
+    def plan(self, X, y=None):
+        """Check settings and policies and list who would learn what; nothing is sent."""
+        _, prepared, _ = self._prepare(X, y)
+        return make_plan(prepared, policies_for(self.policy, tuple(prepared.nodes)))
+
+    def _fit(self, X, y=None, *, timeout_seconds=None, observer=None):
+        federation, prepared, params = self._prepare(X, y)
+        policies = policies_for(self.policy, tuple(prepared.nodes))
+        outcome = execute(prepared, policies, timeout_seconds=timeout_seconds, observer=observer)
+        self.result_ = self._result(federation, prepared, params, outcome)
+        self.support_ = federation.original_support(
+            {party: list(names) for party, names in self.result_.selected.items()}
+        )
+        self.scores_ = scores_in_order(federation, self.result_.scores)
+        self.ranking_ = scores_in_order(federation, self.result_.ranking).astype(int)
+        self.n_features_to_select_ = params.n_features_to_select
+        return self
+
+    def _prepare(self, X, y):
+        """Federation, nodes and parameters; every check that needs no message."""
+        self._check_choices()
+        needs_y = self.score != "variance"
+        federation = self._federate(X, y, horizontal=self._splits_rows(), needs_y=needs_y)
+        policies = policies_for(self.policy, (*federation.parties, "coordinator"))
+        params = Params(
+            score=str(self.score),
+            n_features_to_select=number_to_select(self.n_features_to_select, federation.n_features),
+            bins=self.bins,
+            min_bin_size=int(self.min_bin_size),
+            disclose=self._disclosure(policies, federation),
+            scheme="plain" if self.security == "plain" else _SCHEMES[self.he],
+            share_scores="own-scores"
+            in (policies.get(federation.label_holder, OPEN).may_reveal or ()),
+            seed=self._seed(),
+        )
+        if federation.setting == "vertical":
+            prepared = self._prepare_vertical(federation, params)
+        else:
+            prepared = self._prepare_horizontal(federation, params)
+        return federation, prepared, params
+
+    def _prepare_vertical(self, federation, params):
+        if self.score != "variance" and federation.target is None:
+            raise ParameterError(
+                "The federation has no label.",
+                f"The score {self.score!r} compares features with a label.",
+                "Pass label=(party, column) to Federation.vertical, or use score='variance'.",
+            )
+        holder = federation.label_holder or federation.parties[0]
+        nodes = filters.build_nodes(
+            federation.tables, holder, federation.target, federation.n_rows, params
+        )
+        notes = (self._he_note(params),)
+        bits = 0 if params.scheme == "plain" else params.security_bits
+        return Prepared(
+            filters.PROTOCOL,
+            nodes,
+            filter_messages.messages_used(params),
+            bits,
+            params.min_bin_size if self.score in filter_features.BINNED_SCORES else None,
+            notes,
+        )
+
+    def _prepare_horizontal(self, federation, params):
+        nodes = filters_horizontal.build_nodes(federation.tables, federation.targets, params)
+        bits = 0 if params.scheme == "plain" else params.security_bits
+        return Prepared(
+            filters_horizontal.PROTOCOL,
+            nodes,
+            filter_horizontal_messages.messages_used(params),
+            bits,
+            params.min_bin_size if self.score in filter_features.BINNED_SCORES else None,
+            ("Sums travel under pairwise one-time masks; no homomorphic encryption is needed.",),
+        )
+
+    def _check_choices(self):
+        choices = {
+            "score": (self.score, filter_features.SCORES),
+            "disclose": (self.disclose, ("auto", "scores", "counts")),
+            "he": (self.he, tuple(_SCHEMES)),
+            "security": (self.security, ("secure", "plain")),
+        }
+        for name, (value, allowed) in choices.items():
+            if value not in allowed:
+                raise ParameterError(
+                    f"{name}={value!r}.", f"One of {', '.join(allowed)} is needed.", "Choose one."
+                )
+        if not isinstance(self.min_bin_size, numbers.Integral) or self.min_bin_size < 1:
+            raise ParameterError(
+                f"min_bin_size={self.min_bin_size!r}.",
+                "A whole number of at least 1 is needed.",
+                "5 is the default; 1 switches the protection off.",
+            )
+
+    def _score_rows(self, X, y=None):
+        """Mean local score of the selected columns of (X, y); what ``score(X, y)`` returns."""
+        check_is_fitted(self)
+        X, y = self._check_arrays(X, y, needs_y=self.score != "variance", reset=False)
+        table = PartyTable.from_any(X, name="rows")
+        target = None if y is None else Target.from_values(y)
+        params = Params(score=str(self.score), bins=self.bins, min_bin_size=int(self.min_bin_size))
+        values = plain_scores(table, target, params)[self.support_]
+        sign = -1.0 if self.score in LOWER_IS_BETTER else 1.0
+        return sign * float(values.mean())
+
+    def _splits_rows(self):
+        """An array of row owners in ``parties`` asks for a horizontal simulation."""
+        parties = self.parties
+        if isinstance(parties, numbers.Integral):
+            return False
+        return len(parties) > 0 and not hasattr(parties[0], "__len__")
+
+    def _disclosure(self, policies, federation):
+        """What ``disclose`` means for this score; ``auto`` takes the least that policies allow."""
+        possible = _DISCLOSURES.get(self.score, ("counts",))
+        if self.score == "variance":
+            return "scores"
+        if self.disclose == "auto":
+            holders = [p for p in federation.tables if p != federation.label_holder]
+            for choice in possible:
+                reply = filter_messages.REPLIES[filter_messages.way_of(self.score, choice)]
+                if all(policies.get(p, OPEN).allows(reply.declaration) for p in holders):
+                    return choice
+            return possible[0]
+        if self.disclose not in possible and federation.setting == "vertical":
+            raise ParameterError(
+                f"disclose={self.disclose!r} with score={self.score!r}.",
+                "Only the scores gini and f can be revealed without the counts behind them.",
+                "Use disclose='auto' or 'counts', or another score.",
+            )
+        return self.disclose
+
+    def _he_note(self, params):
+        if params.scheme == "plain":
+            return "Encryption is OFF (security='plain'): labels travel in the clear."
+        reason = {
+            "auto": "chosen because it is the faster of the two here",
+            "bgv": "as asked",
+            "paillier": "as asked",
+        }[self.he]
+        return f"Encryption: {params.scheme}, {params.security_bits}-bit security ({reason})."
+
+    def _result(self, federation, prepared, params, outcome):
+        """Join what the parties keep for themselves; in a simulation all are at home here."""
+        if federation.setting == "vertical":
+            names, remarks = _names_and_remarks(prepared.nodes)
+            ranking = outcome.value
+        else:
+            columns = next(iter(federation.tables.values())).feature_names
+            names = {party: list(columns) for party in federation.tables}
+            ranking, remarks = outcome.value.for_parties(tuple(federation.tables))
+        return SelectionResult(
+            method="filter",
+            setting=federation.setting,
+            selected={
+                party: tuple(
+                    sorted((names[party][i] for i in chosen), key=_order(federation, party))
+                )
+                for party, chosen in ranking.selected.items()
+            },
+            scores={
+                party: dict(zip(names[party], values.tolist(), strict=True))
+                for party, values in ranking.scores.items()
+            },
+            ranking={
+                party: dict(zip(names[party], ranks.tolist(), strict=True))
+                for party, ranks in ranking.ranks.items()
+            },
+            history=history_of(outcome.transcript),
+            traffic=outcome.transcript.traffic(),
+            timings=outcome.timings,
+            disclosures=outcome.ledger.rows(),
+            parameters=_plain_parameters(self.get_params(deep=False), params),
+            security=self.security,
+            security_bits=prepared.security_bits,
+            crypto=params.scheme if federation.setting == "vertical" else "masked sums",
+            seed=params.seed,
+            shape=shape_of(federation),
+            versions=versions(),
+            warnings=(*federation.warnings, *remarks),
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self.score != "variance"
+        return tags
+
+
+def _names_and_remarks(nodes):
+    names, remarks = {}, []
+    for party, roles in nodes.items():
+        for role in roles:
+            facts = role.facts()
+            names[party] = facts["names"]
+            remarks += facts["remarks"]
+    return names, remarks
+
+
+def _order(federation, party):
+    """Selected names are listed in the party's own column order."""
+    return list(federation.tables[party].feature_names).index
+
+
+def _plain_parameters(given, params):
+    """Settings as JSON: what was asked for, and what it came to."""
+    kept = {
+        k: v for k, v in given.items() if k not in ("policy", "random_state", "parties", "bins")
+    }
+    bins = params.bins if isinstance(params.bins, int) else "given edges"
+    return {
+        **{
+            k: v if isinstance(v, (str, int, float, bool, type(None))) else str(v)
+            for k, v in kept.items()
+        },
+        "n_features_to_select": params.n_features_to_select,
+        "disclose": params.disclose,
+        "he": params.scheme,
+        "bins": bins,
+    }

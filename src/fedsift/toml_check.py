@@ -1,0 +1,263 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Checking a TOML file as a whole: every problem with its line, then one error.
+
+``tomllib`` forgets where a value stood, so the lines are found here: strings and comments are
+blanked out, and what is left at bracket depth zero is either a table header or ``key = ...``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedsift.errors import FileProblem, JobError
+
+Key = tuple[str | int, ...]
+"""Where a value is: table names, keys, and positions in lists of tables."""
+
+Kinds = tuple[Any, ...]
+"""Accepted TOML types: ``str``, ``int``, ``float``, ``bool``, ``list``, ``dict``, or `TEXTS`."""
+
+TEXTS = list[str]
+_WORDS = {
+    "str": "text in quotes",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list",
+    "dict": "a table",
+    str(TEXTS): "a list of texts",
+}
+_HIDDEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}' r"|'''.*?'{3,5}" r'|"(?:\\.|[^"\\\n])*"' r"|'[^'\n]*'" r"|#[^\n]*",
+    re.DOTALL,
+)
+_PLACE = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)$")
+_MAX_FILE_BYTES = 1 << 20
+
+
+class TomlCheck:
+    """A parsed file and the problems found in it so far."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problems: list[tuple[int | None, str, str, str]] = []
+        text = _read(path)
+        try:
+            self.document: dict[str, Any] = tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            place = _PLACE.search(str(error))
+            line = int(place[1]) if place and place[1] else len(text.splitlines())
+            found = f"Not valid TOML: {_PLACE.sub('', str(error))}."
+            needed = "A table, or one 'key = value', is needed here."
+            self.problems.append((line, found, needed, "Mend the line; text needs quotes."))
+            self.finish("it")
+        self._lines = line_numbers(text)
+
+    def add(self, key: Key, found: str, needed: str = "", action: str = "") -> None:
+        """Note a problem at a key."""
+        self.problems.append((self.line(key), found, needed, action))
+
+    def line(self, key: Key) -> int | None:
+        """The line of a key, or of the closest table around it."""
+        for length in range(len(key), 0, -1):
+            if key[:length] in self._lines:
+                return self._lines[key[:length]]
+        return None
+
+    def has(self, key: Key) -> bool:
+        """Whether the file says anything at a key, right or wrong."""
+        value: Any = self.document
+        for step in key:
+            if isinstance(step, str) and not (isinstance(value, dict) and step in value):
+                return False
+            value = value[step]
+        return True
+
+    def table(
+        self, key: Key, given: Any, known: Mapping[str, Kinds], name: str = ""
+    ) -> dict[str, Any]:
+        """Entries that are known and of an accepted kind; all others become problems."""
+        name = name or (f"[{'.'.join(map(str, key))}]" if key else "the file")
+        good: dict[str, Any] = {}
+        for entry, value in given.items():
+            if entry not in known:
+                needed = f"Known keys: {', '.join(known)}."
+                action = meant(entry, known, "Remove it.")
+                self.add((*key, entry), f"Unknown key {entry!r} in {name}.", needed, action)
+            elif not any(_fits(value, kind) for kind in known[entry]):
+                words = " or ".join(_word(kind) for kind in known[entry])
+                found = f"{entry} in {name} is {_word(type(value))}."
+                self.add((*key, entry), found, f"It must be {words}.", "Change it.")
+            else:
+                good[entry] = value
+        return good
+
+    def choice(self, key: Key, value: str, allowed: Iterable[str]) -> None:
+        """One of a few words."""
+        allowed = tuple(allowed)
+        if value not in allowed:
+            needed = f"It must be one of: {', '.join(allowed)}."
+            self.add(
+                key,
+                f"{key[-1]} = {value!r} is not known.",
+                needed,
+                meant(value, allowed, "Choose one."),
+            )
+
+    def known(
+        self, key: Key, what: str, name: str, names: Collection[str], action: str = ""
+    ) -> None:
+        """A name that must exist."""
+        if name not in names:
+            listed = f": {', '.join(names)}" if len(names) <= 12 else ""
+            needed = f"It must be one of the {len(names)} known ones{listed}."
+            action = meant(name, names, action or "Name one of these.")
+            self.add(key, f"There is no {what} {name!r}.", needed, action)
+
+    def file(self, key: Key, given: str | None) -> Path | None:
+        """A file that must exist, relative to this file."""
+        if given is None:
+            return None
+        path = self.path.parent / Path(given).expanduser()
+        if path.is_file():
+            return path
+        found = f"{given!r} is {'a directory' if path.is_dir() else 'not there'}."
+        self.add(
+            key, found, "A file is needed; its path is relative to this file.", "Mend the path."
+        )
+        return None
+
+    def finish(self, what: str) -> None:
+        """Raise one error if there was any problem."""
+        if not self.problems:
+            return
+        ordered = sorted(self.problems, key=lambda problem: problem[0] or 0)
+        listed = tuple(_listed(problem) for problem in ordered)
+        line, found, needed, action = ordered[0]
+        if len(ordered) == 1:
+            place = f"{self.path.name}, line {line}" if line else self.path.name
+            raise JobError(f"{place}: {found}", needed, action, problems=listed)
+        raise JobError(
+            f"{self.path.name} has {len(ordered)} problems.",
+            f"All must be mended before {what} can be used.",
+            f"Start with {listed[0]}",
+            problems=listed,
+        )
+
+
+def meant(name: str, known: Iterable[str], otherwise: str) -> str:
+    """``Did you mean ...?``, or another hint if nothing is close."""
+    folded = {candidate.casefold(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.strip().casefold(), list(folded), n=1, cutoff=0.6)
+    return f"Did you mean {folded[close[0]]!r}?" if close else otherwise
+
+
+def line_numbers(text: str) -> dict[Key, int]:
+    r"""Line of every table header and key of a valid TOML text.
+
+    Examples
+    --------
+    >>> line_numbers('[job]\nseed = 7\n[[party]]\nname = "a"')
+    {('job',): 1, ('job', 'seed'): 2, ('party', 0): 3, ('party', 0, 'name'): 4}
+    """
+    lines: dict[Key, int] = {}
+    counts: dict[Key, int] = {}
+    table: Key = ()
+    depth = 0
+    blanked = _HIDDEN.sub(_blank, text).split("\n")
+    for number, (shown, line) in enumerate(zip(blanked, text.split("\n"), strict=True), start=1):
+        if depth == 0 and shown.lstrip().startswith("["):
+            table = _header(line, shown, counts)
+            lines.setdefault(table, number)
+        elif depth == 0 and "=" in shown:
+            name = _names(line[: shown.index("=")] + "= 0")
+            for length in range(1, len(name) + 1):
+                lines.setdefault((*table, *name[:length]), number)
+            depth += _balance(shown)
+        else:
+            depth += _balance(shown)
+    return lines
+
+
+def _header(line: str, shown: str, counts: dict[Key, int]) -> Key:
+    """Full key of a table header; lists of tables are numbered."""
+    end = shown.rindex("]") + 1
+    full: Key = ()
+    names = _names(line[:end].replace("[[", "[", 1).replace("]]", "]"))
+    for position, name in enumerate(names):
+        full = (*full, name)
+        if shown.lstrip().startswith("[[") and position == len(names) - 1:
+            counts[full] = counts.get(full, -1) + 1
+        if full in counts:
+            full = (*full, counts[full])
+    return full
+
+
+def _names(snippet: str) -> list[str]:
+    """The names in a dotted key, quoted or not; TOML itself takes them apart."""
+    value: Any = tomllib.loads(snippet)
+    names = []
+    while isinstance(value, dict) and value:
+        name, value = next(iter(value.items()))
+        names.append(name)
+    return names
+
+
+def _blank(match: re.Match[str]) -> str:
+    if match[0].startswith("#"):
+        return ""
+    return re.sub(r"[^\n]", "_", match[0])
+
+
+def _balance(shown: str) -> int:
+    return sum(shown.count(c) for c in "[{") - sum(shown.count(c) for c in "]}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if kind == TEXTS:
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if isinstance(value, bool):
+        return kind is bool
+    # A whole number is a number too.
+    return isinstance(value, (int, float)) if kind is float else isinstance(value, kind)
+
+
+def _word(kind: Any) -> str:
+    name = kind.__name__ if isinstance(kind, type) and kind != TEXTS else str(kind)
+    return _WORDS.get(name, f"a {name}")
+
+
+def _listed(problem: tuple[int | None, str, str, str]) -> str:
+    line, *parts = problem
+    text = " ".join(part for part in parts if part)
+    return f"line {line}: {text}" if line else text
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise FileProblem(
+            f"Cannot read {os.fspath(path)}: {error.strerror}.",
+            "A readable TOML file is needed.",
+            "Check the path and its permissions.",
+        ) from None
+    try:
+        if len(raw) > _MAX_FILE_BYTES:
+            raise UnicodeDecodeError("utf-8", b"", 0, 0, "too large")
+        # TOML knows two line ends; one is easier to count.
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise FileProblem(
+            f"{os.fspath(path)} is not a text file in UTF-8 of at most 1 MiB.",
+            "A TOML file is needed.",
+            "Pass a job or party file, not a table or a result.",
+        ) from None
