@@ -7,6 +7,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from fedsift import errors
+
 if TYPE_CHECKING:
     from fedsift.data import Federation, PartyTable, split_horizontal, split_vertical
     from fedsift.protocol import Policy
@@ -32,6 +34,7 @@ __all__ = [
     "PartyTable",
     "Policy",
     "SelectionResult",
+    "errors",
     "split_horizontal",
     "split_vertical",
 ]

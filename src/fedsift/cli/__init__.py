@@ -1,1 +1,58 @@
-"""."""
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""The ``fedsift`` command: one file per command, nothing heavy imported until one runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fedsift import __version__
+from fedsift.cli import bench, datasets, demo, doctor, methods, plan, report, run
+
+__all__ = ["app", "main"]
+
+# Rich tracebacks would print local variables, and those hold data.
+app = typer.Typer(
+    name="fedsift",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _command in (
+    demo.demo,
+    plan.plan,
+    run.run,
+    report.report,
+    methods.methods,
+    datasets.datasets,
+    doctor.doctor,
+    bench.bench,
+):
+    app.command()(_command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fedsift {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _fedsift(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Find the features worth having in other organisations' data, without seeing the data.
+
+    Start with `fedsift demo`.
+    """
+
+
+def main() -> None:
+    """Run the command line; the ``fedsift`` script calls this."""
+    app()

@@ -38,6 +38,7 @@ from fedsift.crypto.counts_bgv_rows import (
     two_sides,
     values_of,
 )
+from fedsift.crypto.counts_plain import check_weights
 from fedsift.crypto.layout import Layout, choose_layout
 from fedsift.crypto.randomness import uniform_below
 from fedsift.crypto.seal import (
@@ -266,12 +267,10 @@ class BGVColumnGuest:
     def quadratics(self, rows: Rows, weights: IntArray | None = None) -> Ciphertexts:
         """Per feature one quadratic, and nothing of the single products."""
         check_rows(rows, self.spec)
-        n_cells = rows.n_rows // rows.n_features
-        if weights is None:
-            weights = np.ones((rows.n_features, n_cells), dtype=np.int64)
+        checked = check_weights(rows, weights, self.spec)
         blobs: list[bytes] = []
         for prime in range(len(self._publics)):
-            blobs += self._quadratic_of_prime(prime, rows, weights.astype(object), n_cells)
+            blobs += self._quadratic_of_prime(prime, rows, checked.astype(object), checked.shape[1])
         return Ciphertexts("bgv", tuple(blobs))
 
     def _quadratic_of_prime(

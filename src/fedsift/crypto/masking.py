@@ -28,7 +28,7 @@ from fedsift.errors import BadCiphertext, FixedPointOverflow, ParameterError
 
 SCHEME = "x25519"
 Limbs = npt.NDArray[np.uint64]
-"""Numbers modulo ``2**(64 * n_limbs)``, least significant limb first, shape (n_numbers, n_limbs)."""
+"""Numbers modulo ``2**(64 * limbs)``, lowest limb first, shape (n_numbers, limbs)."""
 
 _KEY_BYTES = 32
 _LIMB_BITS = 64
@@ -166,6 +166,8 @@ def unmask_sum(arrays: Iterable[Limbs], limbs: int = 1) -> list[int]:
 
 def to_limbs(values: Sequence[int] | npt.NDArray[np.integer], limbs: int) -> Limbs:
     """Signed integers in two's complement, least significant limb first."""
+    if limbs == 1 and isinstance(values, np.ndarray) and values.dtype == np.int64:
+        return values.reshape(len(values), 1).view(np.uint64).copy()
     numbers = [_integer(value) for value in values]
     half = 1 << (_LIMB_BITS * limbs - 1) if limbs > 0 else 0
     if not all(-half <= number < half for number in numbers):

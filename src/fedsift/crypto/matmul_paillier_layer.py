@@ -280,8 +280,15 @@ class PaillierLayerGuest:
 
     def _halves(self, batch: Ciphertexts) -> tuple[Ciphertexts, Ciphertexts]:
         """The batch packed along its rows, and along its inputs."""
-        digits = self._guest._packing.n_digits
-        along_rows = self._shape.n_inputs * -(-self._shape.n_rows // digits)
+        digits, shape = self._guest._packing.n_digits, self._shape
+        along_rows = shape.n_inputs * -(-shape.n_rows // digits)
+        along_inputs = shape.n_rows * -(-shape.n_inputs // digits)
+        if len(batch.blobs) != along_rows + along_inputs:
+            raise BadCiphertext(
+                f"A batch of {len(batch.blobs)} ciphertexts came in.",
+                f"{along_rows + along_inputs} were expected.",
+                "Run the same version and the same job on both sides.",
+            )
         first, second = batch.blobs[:along_rows], batch.blobs[along_rows:]
         return Ciphertexts(batch.scheme, first), Ciphertexts(batch.scheme, second)
 

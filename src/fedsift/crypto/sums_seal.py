@@ -154,7 +154,7 @@ def _candidate(scheme: str, value_bits: int, degree: int, levels: int) -> Vector
 def _too_many_bits(value_bits: int) -> ParameterError:
     return ParameterError(
         f"Values of {value_bits} bits were asked for.",
-        "A ring of degree 16384 has room for numbers and factors of 1 to about 280 bits.",
+        "A ring of degree 16384 has room for numbers and factors of 1 to about 270 bits.",
         "Use fewer value bits, or Paillier.",
     )
 

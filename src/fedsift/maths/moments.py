@@ -44,20 +44,24 @@ def decode(number: int) -> Fraction:
     return Fraction(number, 1 << FRACTION_BITS)
 
 
+def exact_sum(x: Floats) -> Fraction:
+    """Sum of floats as mean plus deviations: keeps digits that a single float would drop."""
+    if not len(x):
+        return Fraction(0)
+    mean = math.fsum(x) / len(x)
+    return len(x) * Fraction(mean) + Fraction(math.fsum(x - mean))
+
+
 def product_sum(x: Floats, y: Floats) -> Fraction:
     """Sum of ``x * y``, accurate even if both means are far from zero."""
     if not len(x):
         return Fraction(0)
     mean_x, mean_y = math.fsum(x) / len(x), math.fsum(y) / len(y)
-    spread = Fraction(math.fsum((x - mean_x) * (y - mean_y)))
+    around_x, around_y = x - mean_x, y - mean_y
+    spread = Fraction(math.fsum(around_x * around_y))
     left, right = Fraction(mean_x), Fraction(mean_y)
-    # sum(xy) = sum((x-a)(y-b)) + b sum(x) + a sum(y) - n a b holds for any a and b.
-    return spread + right * exact_sum(x) + left * exact_sum(y) - len(x) * left * right
-
-
-def exact_sum(x: Floats) -> Fraction:
-    """Sum of floats, correctly rounded."""
-    return Fraction(math.fsum(x))
+    linear = right * Fraction(math.fsum(around_x)) + left * Fraction(math.fsum(around_y))
+    return spread + linear + len(x) * left * right
 
 
 @dataclass(frozen=True)

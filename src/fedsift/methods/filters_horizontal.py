@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_words, unmask_sum
+from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs, unmask_sum
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import ParameterError
@@ -163,7 +163,7 @@ class Member(Role, name="member"):
     def _sealed(self, values: Sequence[int], context: str, limbs: int = 1) -> MaskedSums:
         assert self._masks is not None  # noqa: S101 - the roster comes first
         if self._params.scheme == "plain":
-            return MaskedSums(MaskedArray.of(to_words(values, limbs)))
+            return MaskedSums(MaskedArray.of(to_limbs(values, limbs)))
         return MaskedSums(MaskedArray.of(self._masks.mask(list(values), context, limbs)))
 
     def _sorted_columns(self) -> list[Floats]:

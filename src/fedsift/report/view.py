@@ -123,7 +123,7 @@ def cost_line(result: SelectionResult) -> str:
     traffic = result.traffic
     seconds = result.timings.get("total", 0.0)
     return (
-        f"{seconds:.1f} seconds, {_counted(traffic.rounds, 'round')}, "
+        f"{seconds:.2f} seconds, {_counted(traffic.rounds, 'round')}, "
         f"{_counted(traffic.messages, 'message')}, {size(traffic.n_bytes)}, "
         f"{_counted(traffic.ciphertexts, 'ciphertext')}."
     )
@@ -196,10 +196,15 @@ def _party_features(result: SelectionResult, party: str, title: str) -> PartyFea
 
 def _learned(row: Disclosure) -> LearnedRow:
     return LearnedRow(
-        *(clean(v) for v in (row.learner, row.about, row.kind, row.what, row.form, row.key_owner)),
-        clean(row.message),
-        f"{row.times:,}",
-        size(row.n_bytes),
+        learner=clean(row.learner),
+        about=clean(row.about),
+        kind=clean(row.kind),
+        what=clean(row.what),
+        form=clean(row.form),
+        key_owner=clean(row.key_owner),
+        message=clean(row.message),
+        times=f"{row.times:,}",
+        size=size(row.n_bytes),
     )
 
 

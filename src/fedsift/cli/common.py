@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""What all commands share: exit codes, consoles, JSON for machines."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from fedsift.errors import FedsiftError, JobError
+
+INTERRUPTED = 130
+_WIDTH_WITHOUT_TERMINAL = 120
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+@contextlib.contextmanager
+def errors_as_exit_codes() -> Iterator[None]:
+    """Print a known error as one line and leave with its exit code; others keep their traceback."""
+    try:
+        yield
+    except JobError as error:
+        typer.echo(_heading(error), err=True)
+        if len(error.problems) > 1:
+            for problem in error.problems:
+                typer.echo(f"  {one_line(problem)}", err=True)
+        raise typer.Exit(error.exit_code) from None
+    except FedsiftError as error:
+        typer.echo(one_line(error.one_line), err=True)
+        raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        typer.echo("Interrupted; nothing was written.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def one_line(text: str) -> str:
+    """Text without line breaks and without characters a terminal would act upon."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _heading(error: JobError) -> str:
+    if len(error.problems) > 1:
+        # The list follows, so the pointer to its first entry is left out.
+        return one_line(f"{error.code}: {error.found} {error.needed}")
+    return one_line(error.one_line)
+
+
+def console(*, quiet: bool = False, errors: bool = False) -> Console:
+    """A console on standard output or error; wide enough for tables where there is no terminal."""
+    stream = sys.stderr if errors else sys.stdout
+    width = None if stream.isatty() else _WIDTH_WITHOUT_TERMINAL
+    return Console(stderr=errors, quiet=quiet, width=width, highlight=False)
+
+
+def shown(text: object) -> str:
+    """Text from a file, made safe for rich: no markup, no control characters."""
+    return escape(one_line(str(text)))
+
+
+def echo_json(value: Any) -> None:
+    """Print anything msgspec can encode as indented JSON."""
+    import msgspec
+
+    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+@contextlib.contextmanager
+def warnings_collected() -> Iterator[list[str]]:
+    """Collect the texts of warnings for users, so that they are printed as remarks."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield texts
+    texts += [str(w.message) for w in caught if w.category is UserWarning]

@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""``fedsift methods``: what there is to run, and what each method discloses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from fedsift.cli.common import AsJson, console, echo_json, errors_as_exit_codes, shown
+from fedsift.cli.tables import table
+
+if TYPE_CHECKING:
+    from fedsift.cli.registry import Method
+
+
+def methods(
+    name: Annotated[str | None, typer.Argument(help="Only this method.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the methods of this version and what they disclose."""
+    with errors_as_exit_codes():
+        from fedsift.cli.registry import METHODS, method_named
+
+        chosen = METHODS if name is None else (method_named(name),)
+        if as_json:
+            echo_json([_as_mapping(method) for method in chosen])
+            return
+        out = console()
+        out.print(_overview(chosen))
+        for method in chosen:
+            for setting in method.protocols:
+                out.print(_disclosures(method, setting))
+        out.print("A policy names the kinds of the first column in may_reveal and may_not_reveal.")
+
+
+def _as_mapping(method: Method) -> dict[str, Any]:
+    return {
+        "name": method.name,
+        "summary": method.summary,
+        "selects": method.selects,
+        "settings": list(method.protocols),
+        "parameters": method.parameters,
+        "disclosures": [
+            {
+                "setting": setting,
+                "kind": declaration.kind,
+                "what": declaration.text,
+                "about": declaration.sender,
+                "learner": declaration.receiver,
+                "message": declaration.name,
+                "optional": declaration.optional,
+            }
+            for setting, declaration in method.declarations()
+        ],
+    }
+
+
+def _overview(chosen: tuple[Method, ...]) -> Table:
+    made = table("Methods", "name", "selects", "settings", "what it does", "parameters")
+    for method in chosen:
+        parameters = ", ".join(f"{key}={value!r}" for key, value in method.parameters.items())
+        made.add_row(
+            shown(method.name),
+            method.selects,
+            ", ".join(method.protocols),
+            shown(method.summary),
+            shown(parameters),
+        )
+    return made
+
+
+def _disclosures(method: Method, setting: str) -> Table:
+    made = table(f"{method.name}, {setting}: who may learn what", "kind", "who", "about", "what")
+    for own_setting, declaration in method.declarations():
+        if own_setting == setting:
+            optional = " (only if a policy names it)" if declaration.optional else ""
+            made.add_row(
+                declaration.kind,
+                declaration.receiver,
+                declaration.sender,
+                shown(declaration.text + optional),
+            )
+    return made

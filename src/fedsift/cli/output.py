@@ -1,0 +1,115 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Writing a run's files: all of them or none, never a half-written directory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedsift.errors import FileProblem
+
+if TYPE_CHECKING:
+    from fedsift.result import SelectionResult
+
+RESULT, REPORT, LEDGER = "result.json", "report.html", "ledger.jsonl"
+
+
+def check_writable(directory: Path) -> None:
+    """Refuse a place that cannot be written to, before a long run rather than after it."""
+    existing = _existing(directory)
+    if not existing.is_dir():
+        raise _problem(directory, f"{existing.name} is a file")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise _problem(directory, "no permission")
+
+
+def write_run(directory: Path, result: SelectionResult) -> dict[str, Path]:
+    """Write result, report and ledger.
+
+    Parameters
+    ----------
+    directory : Path
+        Made if it is not there; other files in it are left alone.
+    result : SelectionResult
+        What to write.
+
+    Returns
+    -------
+    paths : dict of str to Path
+        Where ``result``, ``report`` and ``ledger`` are.
+    """
+    import msgspec
+
+    from fedsift.report import html
+
+    ledger = "".join(msgspec.json.encode(row).decode() + "\n" for row in result.disclosures)
+    write_all(
+        directory,
+        {RESULT: result.to_json() + "\n", REPORT: html.render(result), LEDGER: ledger},
+    )
+    names = {"result": RESULT, "report": REPORT, "ledger": LEDGER}
+    return {key: directory / name for key, name in names.items()}
+
+
+def write_all(directory: Path, files: Mapping[str, str]) -> None:
+    """Write files aside, then move them into place together; undo everything on an error."""
+    check_writable(directory)
+    try:
+        # Next to the goal, so that moving is renaming; nothing is made there until all is written.
+        aside = Path(tempfile.mkdtemp(dir=_existing(directory), prefix=".fedsift-"))
+    except OSError as error:
+        raise _problem(directory, str(error.strerror)) from None
+    try:
+        new = aside / "new"
+        new.mkdir()
+        for name, text in files.items():
+            (new / name).write_text(text, encoding="utf-8")
+        _move(new, directory, aside)
+    except OSError as error:
+        raise _problem(directory, str(error.strerror)) from None
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _move(new: Path, directory: Path, aside: Path) -> None:
+    if not directory.exists():
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        new.rename(directory)
+        return
+    old = aside / "old"
+    old.mkdir()
+    moved: list[str] = []
+    try:
+        for source in sorted(new.iterdir()):
+            target = directory / source.name
+            if target.exists():
+                target.rename(old / source.name)
+            moved.append(source.name)
+            source.rename(target)
+    except OSError:
+        for name in moved:
+            (directory / name).unlink(missing_ok=True)
+        for kept in old.iterdir():
+            kept.rename(directory / kept.name)
+        raise
+
+
+def _existing(path: Path) -> Path:
+    """The path itself, or the closest directory above it that is there."""
+    path = path.absolute()
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path
+
+
+def _problem(directory: Path, reason: str) -> FileProblem:
+    return FileProblem(
+        f"Cannot write to {directory}: {reason}.",
+        "A writable directory with free space is needed.",
+        "Choose another place with --out; nothing was written.",
+    )

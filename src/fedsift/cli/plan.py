@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""``fedsift plan``: who will learn what, before anything is sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedsift.cli.common import (
+    AsJson,
+    console,
+    echo_json,
+    errors_as_exit_codes,
+    shown,
+    warnings_collected,
+)
+from fedsift.cli.tables import learned_table, table
+
+if TYPE_CHECKING:
+    from fedsift.cli.prepare import ReadyJob
+
+NO_COST = "Time, rounds and bytes are not predicted yet; that comes in a later version."
+
+
+def plan(
+    job: Annotated[Path, typer.Argument(help="Job file (TOML).", metavar="JOB.toml")],
+    as_json: AsJson = False,
+) -> None:
+    """Check a job and say who will learn what; sends and writes nothing."""
+    with errors_as_exit_codes():
+        from fedsift.cli.prepare import prepare, read_job
+
+        with warnings_collected() as remarks:
+            ready = prepare(read_job(job))
+            planned = ready.selector.plan(ready.federation)
+        notes = [*planned.notes, *remarks, *ready.federation.warnings]
+        if as_json:
+            echo_json(_as_mapping(ready, planned, notes))
+        else:
+            _print(ready, planned, notes)
+
+
+def _as_mapping(ready: ReadyJob, planned: Any, notes: list[str]) -> dict[str, Any]:
+    federation = ready.federation
+    return {
+        "method": planned.method,
+        "setting": federation.setting,
+        "parties": list(federation.parties),
+        "label_holder": federation.label_holder,
+        "n_rows": federation.n_rows,
+        "n_features": federation.n_features,
+        "security_bits": planned.security_bits,
+        "disclosures": list(planned.disclosures),
+        "policies": dict(ready.job.policies),
+        "notes": notes,
+        "cost": None,
+        "cost_note": NO_COST,
+    }
+
+
+def _print(ready: ReadyJob, planned: Any, notes: list[str]) -> None:
+    out = console()
+    out.print(f"[bold]Plan of {shown(ready.job.path.name)}: {shown(planned.method)}[/bold]")
+    for line in ready.federation.describe():
+        if not line.startswith("note:"):
+            out.print(shown(line))
+    out.print(learned_table("Who will learn what", planned.disclosures))
+    out.print(_policies(ready))
+    if not planned.security_bits:
+        out.print("[bold red]WARNING: this run is not encrypted.[/bold red]")
+    for note in notes:
+        out.print(f"Note: {shown(note)}")
+    out.print(NO_COST)
+    out.print("The policies allow this run. Nothing was sent and nothing was written.")
+
+
+def _policies(ready: ReadyJob) -> Any:
+    made = table("Policies", "party", "allows")
+    for party in ready.federation.parties:
+        policy = ready.job.policies.get(party)
+        if policy is None:
+            made.add_row(shown(party), "no policy: what the method needs, nothing optional")
+            continue
+        rules = "; ".join(f"{key} {_words(value)}" for key, value in policy.items())
+        made.add_row(shown(party), shown(rules or "the defaults of a policy"))
+    return made
+
+
+def _words(value: Any) -> str:
+    return ", ".join(value) or "nothing" if isinstance(value, list) else str(value)

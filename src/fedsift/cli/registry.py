@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Methods the command line offers. A new one is one more entry in ``METHODS``."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from fedsift.errors import UnknownMethod
+from fedsift.job import MethodSchema
+from fedsift.toml_check import Kinds, meant
+
+if TYPE_CHECKING:
+    from fedsift.protocol.message import Declaration
+    from fedsift.protocol.protocol import Protocol
+
+# Constructor parameters that a job file gives elsewhere.
+_ELSEWHERE = {
+    "parties": "parties in [data], or as [[party]] entries",
+    "policy": "policy of a [[party]]",
+    "random_state": "seed in [job]",
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method by name: where its estimator and its protocols are.
+
+    Parameters
+    ----------
+    name : str
+        As in job files.
+    summary : str
+        One sentence.
+    selects : str
+        ``"features"`` or ``"participants"``.
+    selector : str
+        ``module:class`` of the estimator.
+    protocols : mapping of setting to str
+        ``module:name`` of the protocol for each setting it works in.
+    accepts : mapping of parameter name to types
+        Where the type of a parameter's default is not the whole truth.
+    """
+
+    name: str
+    summary: str
+    selects: str
+    selector: str
+    protocols: Mapping[str, str]
+    accepts: Mapping[str, Kinds] = field(default_factory=dict)
+
+    @property
+    def estimator(self) -> Any:
+        """The estimator class."""
+        return _imported(self.selector)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters a job file may set, with their defaults."""
+        signature = inspect.signature(self.estimator)
+        return {
+            name: parameter.default
+            for name, parameter in signature.parameters.items()
+            if name not in _ELSEWHERE
+        }
+
+    def declarations(self) -> Iterator[tuple[str, Declaration]]:
+        """Pairs (setting, declaration) of every message that reveals something."""
+        for setting, address in self.protocols.items():
+            protocol: Protocol = _imported(address)
+            for message in protocol.messages:
+                if message.declaration.reveals_something:
+                    yield setting, message.declaration
+
+    def schema(self) -> MethodSchema:
+        """What a job file may say about this method."""
+        kinds = {
+            name: self.accepts.get(name, (_type_of(default),))
+            for name, default in self.parameters.items()
+        }
+        return MethodSchema(
+            kinds,
+            frozenset(declaration.kind for _, declaration in self.declarations()),
+            tuple(self.protocols),
+            _ELSEWHERE,
+        )
+
+
+METHODS = (
+    Method(
+        "filter",
+        "Ranks features by one score: gini, f, mi, chi2, iv or variance.",
+        "features",
+        "fedsift.selectors:FilterSelector",
+        {
+            "vertical": "fedsift.methods.filters:PROTOCOL",
+            "horizontal": "fedsift.methods.filters_horizontal:PROTOCOL",
+        },
+        {"n_features_to_select": (int, float), "bins": (int, list, dict)},
+    ),
+)
+
+
+def method_named(name: str) -> Method:
+    """Look a method up."""
+    for method in METHODS:
+        if method.name == name:
+            return method
+    names = [method.name for method in METHODS]
+    raise UnknownMethod(
+        f"There is no method {name!r}.",
+        f"Known methods: {', '.join(names)}.",
+        meant(name, names, "See 'fedsift methods'."),
+    )
+
+
+@cache
+def schemas() -> dict[str, MethodSchema]:
+    """Schemas of all methods, for reading job files."""
+    return {method.name: method.schema() for method in METHODS}
+
+
+def _imported(address: str) -> Any:
+    module, _, name = address.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _type_of(default: Any) -> Any:
+    """The TOML type of a default; a whole number by default may be any number if it is a float."""
+    return type(default) if isinstance(default, (str, int, float, bool, list, dict)) else object

@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""``fedsift run``: carry out a job file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from fedsift.cli.common import (
+    AsJson,
+    console,
+    echo_json,
+    errors_as_exit_codes,
+    shown,
+    warnings_collected,
+)
+from fedsift.cli.tables import features_table, learned_table, live_progress
+
+if TYPE_CHECKING:
+    from fedsift.result import SelectionResult
+
+
+def run(
+    job: Annotated[Path, typer.Argument(help="Job file (TOML).", metavar="JOB.toml")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Directory to write to, instead of the job's."),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the paths only.")] = False,
+) -> None:
+    """Run a job; writes result.json, report.html and ledger.jsonl."""
+    with errors_as_exit_codes():
+        from fedsift.cli import output
+        from fedsift.cli.prepare import prepare, read_job
+
+        read = read_job(job)
+        directory = out or read.output
+        output.check_writable(directory)
+        with warnings_collected() as remarks:
+            ready = prepare(read)
+            with live_progress(console(errors=True), quiet=quiet or as_json) as observer:
+                result = ready.run(observer)
+        paths = output.write_run(directory, result)
+        if as_json:
+            files = {name: str(path) for name, path in paths.items()}
+            echo_json({"files": files, "remarks": remarks, "result": result})
+            return
+        if not quiet:
+            print_result(console(), result, remarks)
+        print_paths(console(), result, paths)
+
+
+def print_result(out: Console, result: SelectionResult, remarks: list[str]) -> None:
+    """Headline, selected features, who learned what, cost."""
+    from fedsift.report import view_of
+
+    view = view_of(result)
+    out.print(f"\n[bold]{shown(view.headline)}[/bold]\n")
+    out.print(features_table(view))
+    out.print(learned_table("Who learned what", result.disclosures))
+    out.print(f"Cost: {shown(view.cost)}")
+    for remark in (*remarks, *result.warnings):
+        out.print(f"Remark: {shown(remark)}")
+
+
+def print_paths(out: Console, result: SelectionResult, paths: dict[str, Path]) -> None:
+    """Where the files are, and the warning that no quiet mode may hide."""
+    from fedsift.report.view import PLAIN_WARNING
+
+    if result.security != "secure":
+        out.print(f"[bold red]WARNING: {shown(PLAIN_WARNING)}[/bold red]")
+    for name, path in paths.items():
+        out.print(f"{name}: {shown(path)}", soft_wrap=True)

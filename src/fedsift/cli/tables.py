@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tables and live progress for the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+
+from fedsift.cli.common import shown
+
+if TYPE_CHECKING:
+    from fedsift.report import ReportView
+    from fedsift.runtime.session import Observer, Progress
+
+
+def table(title: str, *columns: str, numeric: Iterable[str] = ()) -> Table:
+    """An empty table whose cells wrap instead of losing text."""
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    for column in columns:
+        justify: Any = "right" if column in numeric else "left"
+        made.add_column(column, overflow="fold", justify=justify)
+    return made
+
+
+def features_table(view: ReportView) -> Table:
+    """Selected features of every party, best first."""
+    made = table(
+        "Selected features", "rank", "party", "feature", "score", numeric=("rank", "score")
+    )
+    rows = [(row, part.party) for part in view.features for row in part.selected]
+    for row, party in sorted(rows, key=lambda pair: _place(pair[0].rank)):
+        made.add_row(shown(row.rank), shown(party), shown(row.name), shown(row.score))
+    return made
+
+
+def learned_table(title: str, rows: Iterable[Any]) -> Table:
+    """Who learns what about whom; parties that learn the same share a line.
+
+    ``rows`` are disclosures, planned or made: anything with learner, about, kind and what.
+    """
+    learners: dict[tuple[str, str, str], list[str]] = {}
+    for row in rows:
+        _note(learners, (row.about, row.kind, row.what), row.learner)
+    subjects: dict[tuple[str, str, str], list[str]] = {}
+    for (about, kind, what), who in learners.items():
+        _note(subjects, (", ".join(who), kind, what), about)
+    made = table(title, "who", "about", "kind", "what")
+    for (learned_by, kind, what), about_whom in subjects.items():
+        made.add_row(*(shown(text) for text in (learned_by, ", ".join(about_whom), kind, what)))
+    return made
+
+
+def _note(
+    groups: dict[tuple[str, str, str], list[str]], key: tuple[str, str, str], name: str
+) -> None:
+    members = groups.setdefault(key, [])
+    if name not in members:
+        members.append(name)
+
+
+@contextlib.contextmanager
+def live_progress(console: Console, *, quiet: bool = False) -> Iterator[Observer | None]:
+    """Show rounds, messages and bytes while a run goes on; never content."""
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    with console.status("Starting") as status:
+        yield _Ticker(status)
+
+
+class _Ticker:
+    """An observer that rewrites one line; parties report from threads of their own."""
+
+    def __init__(self, status: Status) -> None:
+        self._status = status
+        self._lock = threading.Lock()
+        self._n_bytes = 0
+
+    def __call__(self, step: Progress) -> None:
+        from fedsift.report.view import size
+
+        with self._lock:
+            self._n_bytes += step.n_bytes
+            self._status.update(
+                f"round {step.round_number}: {shown(step.message)}, {shown(step.sender)} -> "
+                f"{shown(step.receiver)}, {size(step.n_bytes)} ({size(self._n_bytes)} so far)"
+            )
+
+
+def _place(rank: str) -> int:
+    return int(rank) if rank.isdigit() else 1 << 30

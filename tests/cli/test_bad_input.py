@@ -1,0 +1,223 @@
+"""Every wrong input: exit code 2, one line in three parts, no traceback, no cell value, no file."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import CELL, Outcome, Workshop, call
+
+
+def assert_refused(workshop: Workshop, outcome: Outcome, code: str, *words: str) -> None:
+    assert outcome.exit_code == 2
+    assert outcome.out == ""
+    lines = outcome.err.strip().splitlines()
+    assert len(lines) == 1, outcome.err
+    assert lines[0].startswith(f"{code}: ")
+    # What was found, what is needed, what to do: at least three sentences.
+    assert len(re.findall(r"[.?](?:\s|$)", lines[0])) >= 3, lines[0]
+    for word in words:
+        assert word in lines[0]
+    assert "Traceback" not in outcome.err
+    assert str(CELL) not in outcome.err
+    assert not workshop.out.exists()
+    assert not list(workshop.folder.glob(".fedsift-*"))
+
+
+def test_a_missing_column(workshop):
+    workshop.sections["data"]["label"]["column"] = "defualt"
+
+    assert_refused(workshop, workshop.run(), "E101", "'defualt'", "Did you mean 'default'?")
+
+
+def test_a_missing_id_column(workshop):
+    workshop.sections["data"]["id"] = "client"
+
+    assert_refused(workshop, workshop.run(), "E101", "'client'", "bank")
+
+
+def test_a_missing_wanted_column(workshop):
+    workshop.parties[1]["columns"] = ["visits", "spending"]
+
+    assert_refused(workshop, workshop.run(), "E101", "'spending'", "shop")
+
+
+def test_duplicate_ids(workshop):
+    workshop.shop.loc[0, "customer_id"] = workshop.shop.loc[1, "customer_id"]
+
+    outcome = workshop.run()
+
+    assert_refused(workshop, outcome, "E103", "shop")
+    assert workshop.shop.loc[1, "customer_id"] not in outcome.err.split()
+
+
+def test_ids_that_do_not_match(workshop):
+    workshop.shop.loc[0, "customer_id"] = "somebody-else"
+
+    outcome = workshop.run()
+
+    assert_refused(workshop, outcome, "E103", "do not match", "1 of the 60 ids")
+    assert "somebody-else" not in outcome.err
+
+
+def test_one_class_only(workshop):
+    workshop.bank["default"] = "no"
+
+    assert_refused(workshop, workshop.run(), "E102", "class")
+
+
+def test_an_all_nan_column(workshop):
+    workshop.shop["spend"] = np.nan
+
+    assert_refused(workshop, workshop.run(), "E101", "'spend'", "shop")
+
+
+def test_infinite_values(workshop):
+    workshop.shop.loc[4, "spend"] = np.inf
+
+    assert_refused(workshop, workshop.run(), "E102", "'spend'", "infinit", "row 4")
+
+
+def test_text_in_a_numeric_column(workshop):
+    workshop.shop["spend"] = workshop.shop["spend"].astype(object)
+    workshop.shop.loc[9, "spend"] = "a secret remark"
+
+    outcome = workshop.run()
+
+    assert_refused(workshop, outcome, "E102", "'spend'", "text", "row 9")
+    assert "secret" not in outcome.err
+
+
+@pytest.mark.parametrize("wanted", [6, 10, 99])
+def test_more_features_wanted_than_there_are(workshop, wanted):
+    workshop.sections["method"]["n_features_to_select"] = wanted
+
+    assert_refused(workshop, workshop.run(), "E201", f"= {wanted}", "5 features", "from 1 to 5")
+
+
+@pytest.mark.parametrize("wanted", [0, -3, 1.5])
+def test_a_number_of_features_that_is_none(workshop, wanted):
+    workshop.sections["method"]["n_features_to_select"] = wanted
+
+    assert_refused(workshop, workshop.run(), "E201", f"={wanted}")
+
+
+def test_an_empty_party(workshop):
+    workshop.shop = workshop.shop.iloc[:0]
+
+    assert_refused(workshop, workshop.run(), "E104", "shop", "empty")
+
+
+def test_a_party_without_features(workshop):
+    workshop.shop = workshop.shop[["customer_id"]]
+
+    assert_refused(workshop, workshop.run(), "E104", "shop", "empty")
+
+
+def test_a_party_named_twice(workshop):
+    workshop.parties[1]["name"] = "Bank"
+
+    assert_refused(workshop, workshop.run(), "E202", "'Bank' is named twice", "line 15")
+
+
+def test_an_unknown_method(workshop):
+    workshop.sections["job"]["method"] = "fliter"
+
+    assert_refused(workshop, workshop.run(), "E202", "line 2", "'fliter'", "Did you mean 'filter'?")
+
+
+def test_an_unknown_key(workshop):
+    workshop.sections["method"]["n_feature_to_select"] = 3
+
+    assert_refused(
+        workshop, workshop.run(), "E202", "line 11", "Did you mean 'n_features_to_select'?"
+    )
+
+
+def test_a_missing_data_file(workshop):
+    workshop.parties[1]["data"] = "shoop.csv"
+
+    assert_refused(workshop, workshop.run(), "E202", "line 16", "'shoop.csv' is not there")
+
+
+def test_an_unreadable_data_file(workshop):
+    workshop.parties[1]["data"] = "noise.csv"
+    (workshop.folder / "noise.csv").write_bytes(bytes(range(256)) * 8)
+
+    assert_refused(workshop, workshop.run(), "E105", "noise.csv")
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00job"])
+def test_an_unreadable_job_file(workshop, content):
+    path = workshop.folder / "job.toml"
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+
+    outcome = call("run", path, "--out", workshop.out)
+
+    assert_refused(workshop, outcome, "E105", "job.toml")
+
+
+def test_a_job_file_that_is_not_there(workshop):
+    outcome = call("run", workshop.folder / "nothing.toml", "--out", workshop.out)
+
+    assert_refused(workshop, outcome, "E105", "nothing.toml")
+
+
+def test_a_job_file_that_is_not_toml(workshop):
+    outcome = workshop.run(text='[job]\nmethod = filter\n')
+
+    assert_refused(workshop, outcome, "E202", "job.toml, line 2", "Not valid TOML")
+
+
+def test_an_unknown_data_set(workshop):
+    workshop.sections["data"] = {"dataset": "wein"}
+    workshop.parties = []
+
+    assert_refused(workshop, workshop.run(), "E202", "'wein'", "Did you mean 'wine'?")
+
+
+def test_a_wrong_choice_of_a_parameter(workshop):
+    workshop.sections["method"]["score"] = "jini"
+
+    assert_refused(workshop, workshop.run(), "E201", "'jini'", "gini")
+
+
+def test_an_engine_of_a_later_version(workshop):
+    workshop.sections["runtime"] = {"engine": "flare"}
+
+    assert_refused(workshop, workshop.run(), "E202", "'flare'", "later", "embedded")
+
+
+def test_an_output_place_that_is_a_file(workshop):
+    (workshop.folder / "taken").write_text("kept")
+
+    outcome = call("run", workshop.write(), "--out", workshop.folder / "taken" / "deeper")
+
+    assert_refused(workshop, outcome, "E105", "taken is a file")
+    assert (workshop.folder / "taken").read_text() == "kept"
+
+
+def test_many_problems_are_listed_at_once(workshop):
+    workshop.sections["job"] = {"method": "fliter", "sed": 1, "timeout_seconds": "long"}
+    workshop.parties[0]["data"] = "nowhere.csv"
+
+    outcome = workshop.run()
+
+    assert outcome.exit_code == 2
+    first, *problems = outcome.err.strip().splitlines()
+    assert first == "E202: job.toml has 4 problems. All must be mended before the job can be used."
+    assert [re.match(r"  line (\d+): ", line)[1] for line in problems] == ["2", "3", "4", "14"]
+    assert not workshop.out.exists()
+
+
+def test_a_result_file_that_is_none(workshop):
+    path = workshop.write()
+
+    outcome = call("report", path)
+
+    assert outcome.exit_code == 2
+    assert outcome.err.startswith("E105: ")
+    assert len(outcome.err.strip().splitlines()) == 1

@@ -1,0 +1,68 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Owner and guest of every crypto backend, made the way the methods make them.
+
+Paillier runs with a short key here: the contract is the arithmetic. One test per kernel marked
+``real_keys`` goes through the factory at full size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fedsift.crypto.counts import ColumnGuest, ColumnOwner, ColumnSpec, join_columns, own_columns
+from fedsift.crypto.counts_paillier import PaillierColumnGuest, PaillierColumnOwner
+from fedsift.crypto.matmul import MatrixGuest, MatrixOwner, join_layer, own_layer
+from fedsift.crypto.matmul_paillier_layer import PaillierLayerGuest, PaillierLayerOwner
+from fedsift.crypto.paillier import PaillierPrivateKey
+from fedsift.crypto.sums import VectorGuest, VectorOwner, join_vector, own_vector
+from fedsift.crypto.sums_paillier import PaillierVectorGuest, PaillierVectorOwner
+
+MakeColumns = Callable[[str, Any, ColumnSpec], tuple[ColumnOwner, ColumnGuest]]
+MakeLayer = Callable[..., tuple[MatrixOwner, MatrixGuest]]
+MakeVectors = Callable[[str, int], tuple[VectorOwner, VectorGuest]]
+
+
+@pytest.fixture(scope="session")
+def short_key() -> PaillierPrivateKey:
+    return PaillierPrivateKey.generate(768, allow_weak=True)
+
+
+@pytest.fixture(scope="session")
+def make_columns(short_key: PaillierPrivateKey) -> MakeColumns:
+    def make(scheme: str, columns: Any, spec: ColumnSpec) -> tuple[ColumnOwner, ColumnGuest]:
+        if scheme == "paillier":
+            weak = PaillierColumnOwner(columns, spec, key=short_key)
+            return weak, PaillierColumnGuest(weak.keys, weak.columns, spec, allow_weak=True)
+        owner = own_columns(scheme, columns, spec)
+        return owner, join_columns(owner.keys, owner.columns, spec)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_layer(short_key: PaillierPrivateKey) -> MakeLayer:
+    def make(scheme: str, *shape: int, **options: Any) -> tuple[MatrixOwner, MatrixGuest]:
+        if scheme == "paillier":
+            options.pop("n_updates", None)
+            weak = PaillierLayerOwner(*shape, key=short_key, **options)
+            return weak, PaillierLayerGuest(weak.keys, *shape, allow_weak=True)
+        owner = own_layer(scheme, *shape, **options)
+        return owner, join_layer(owner.keys, *shape)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_vectors(short_key: PaillierPrivateKey) -> MakeVectors:
+    def make(scheme: str, value_bits: int) -> tuple[VectorOwner, VectorGuest]:
+        if scheme == "paillier":
+            weak = PaillierVectorOwner(value_bits, key=short_key)
+            return weak, PaillierVectorGuest(weak.keys, value_bits, allow_weak=True)
+        owner = own_vector(scheme, value_bits)
+        return owner, join_vector(owner.keys, value_bits)
+
+    return make
