@@ -7,11 +7,11 @@ owners, and fails against the defaults: small bins are merged, and no score goes
 
 import numpy as np
 import pytest
-from helpers import bank_and_registry
 
 import fedsift as fs
 from fedsift.data import PartyTable, Target
 from fedsift.methods.filter_scores import Params, plain_scores
+from helpers import bank_and_registry
 
 N_ROWS = 60
 
@@ -55,7 +55,11 @@ def run(row, y, *, min_bin_size, own_scores):
     nodes = filters.build_nodes(
         federation.tables, federation.label_holder, federation.target, N_ROWS, params
     )
-    policies = {"label-holder": fs.Policy(may_reveal=("row-count", "class-count", "selection", "own-scores"))}
+    policies = {
+        "label-holder": fs.Policy(
+            may_reveal=("row-count", "class-count", "selection", "own-scores")
+        )
+    }
     run_embedded(filters.PROTOCOL, nodes, policies=policies)
     facts = nodes["bank"][0].facts()
     if facts["own_scores"] is None:

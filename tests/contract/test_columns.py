@@ -38,7 +38,9 @@ def dense(rows: BinnedRows | IntegerRows) -> np.ndarray:
     return members.reshape(rows.n_rows, rows.n_samples).astype(object)
 
 
-def quadratic(rows: BinnedRows | IntegerRows, columns: np.ndarray, weights: np.ndarray) -> list[int]:
+def quadratic(
+    rows: BinnedRows | IntegerRows, columns: np.ndarray, weights: np.ndarray
+) -> list[int]:
     squares = (dense(rows) @ columns.astype(object)) ** 2
     return list((squares.sum(axis=1).reshape(rows.n_features, -1) * weights).sum(axis=1))
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import labelled, received
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.feature_selection import chi2, f_classif
 
@@ -14,6 +13,7 @@ from fedsift.methods import filters_horizontal
 from fedsift.methods.filter_horizontal_messages import MaskedSums
 from fedsift.methods.filter_scores import Params, plain_scores
 from fedsift.runtime import run_embedded
+from helpers import labelled, received
 
 SCORES = ["gini", "f", "mi", "chi2", "iv", "variance"]
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import bank_and_registry, labelled, received, run_filter
 
 import fedsift as fs
 from fedsift.crypto.wire import Ciphertexts
@@ -13,6 +12,7 @@ from fedsift.methods import filters
 from fedsift.methods.filter_scores import Params
 from fedsift.protocol import PublicArray
 from fedsift.runtime.session import Address, Session
+from helpers import bank_and_registry, labelled, received, run_filter
 
 
 def params(**settings):

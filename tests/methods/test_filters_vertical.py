@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import bank_and_registry, labelled, run_filter
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.feature_selection import chi2, f_classif, f_regression
 from sklearn.metrics import mutual_info_score
@@ -13,6 +12,7 @@ from fedsift.data import PartyTable, Target, synthetic
 from fedsift.errors import ParameterError, PartyFailed
 from fedsift.maths.scores import gini_error_bound
 from fedsift.methods.filter_scores import Params, plain_scores
+from helpers import bank_and_registry, labelled, run_filter
 
 SCORES = ["gini", "f", "mi", "chi2", "iv", "variance"]
 
@@ -103,7 +103,9 @@ def test_chi2_equals_scikit_learn_on_non_negative_columns():
 def test_binned_chi2_is_the_sum_of_scikit_learns_over_one_hot_bins():
     X, y = labelled(200, 4, 3)
     edges = [-0.5, 0.5]
-    selector = fs.FilterSelector("chi2", bins=edges, n_features_to_select=2, random_state=0).fit(X, y)
+    selector = fs.FilterSelector("chi2", bins=edges, n_features_to_select=2, random_state=0).fit(
+        X, y
+    )
     for j in range(X.shape[1]):
         one_hot = np.eye(3)[np.searchsorted(edges, X[:, j], side="left")]
         assert selector.scores_[j] == pytest.approx(chi2(one_hot, y)[0].sum(), rel=1e-9)
@@ -136,7 +138,9 @@ def test_categories_and_missing_values_get_bins_of_their_own():
     )
     y = np.array([0, 1, 1, 0] * 30)
     for score in ("gini", "mi", "iv", "chi2"):
-        selector = fs.FilterSelector(score, n_features_to_select=2, parties=3, random_state=0).fit(frame, y)
+        selector = fs.FilterSelector(score, n_features_to_select=2, parties=3, random_state=0).fit(
+            frame, y
+        )
         assert relative_error(selector.scores_, pooled(frame, y, score)) <= gini_error_bound(120)
         assert selector.get_feature_names_out().tolist() == ["region", "income"]
 
@@ -184,7 +188,9 @@ def test_a_share_and_a_number_select_the_same():
 def test_more_rows_than_one_ciphertext_holds():
     X, y = labelled(9000, 3)
     for disclose in ("scores", "counts"):
-        selector = fs.FilterSelector("gini", n_features_to_select=1, disclose=disclose, random_state=0)
+        selector = fs.FilterSelector(
+            "gini", n_features_to_select=1, disclose=disclose, random_state=0
+        )
         bound = gini_error_bound(9000) if disclose == "scores" else 1e-12
         assert relative_error(selector.fit(X, y).scores_, pooled(X, y, "gini")) <= bound
 

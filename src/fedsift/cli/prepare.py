@@ -64,8 +64,6 @@ def fit_observed(
     """Fit with a time limit and an observer, which scikit-learn's ``fit`` has no place for."""
     fitted = selector._fit(federation, timeout_seconds=timeout_seconds, observer=observer)
     result: SelectionResult = fitted.result_
-    import msgspec  # TEMPORARY
-    result = msgspec.structs.replace(result, parameters={k: str(v) if isinstance(v, str) else v for k, v in result.parameters.items()})  # TEMPORARY
     return result
 
 

@@ -323,7 +323,7 @@ class SealPublic:
         message_bits = (
             self.workspace.parameters.plain_bits if self.workspace.parameters.scheme == "bfv" else 0
         )
-        needed_bits = flood_bits + message_bits + 2
+        needed_bits = flood_bits + message_bits + 3
         if needed_bits > self.workspace.parameters.modulus_bits:
             raise NoiseExhausted(
                 f"Hiding this computation needs {needed_bits} bits of modulus.",
@@ -355,7 +355,7 @@ class SealPublic:
         raw = bytearray(self.workspace.to_bytes(zero))
         shape = (2, len(primes), parameters.degree)
         words = np.frombuffer(raw, np.uint64, offset=_HEADER_BYTES).reshape(shape)
-        noise = _uniform_noise(flood_bits - (factor.bit_length() - 1), parameters.degree)
+        noise = _uniform_noise(flood_bits - round(math.log2(factor)), parameters.degree)
         for words_of_prime, prime in zip(words[0], primes, strict=True):
             words_of_prime[:] = (words_of_prime + noise(factor, prime)) % np.uint64(prime)
         return self.workspace.context.from_cipher_str(bytes(raw))

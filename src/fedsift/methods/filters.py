@@ -82,6 +82,7 @@ from fedsift.protocol import (
     Role,
     handles,
 )
+from fedsift.protocol.network import blaming
 
 Floats = npt.NDArray[np.float64]
 
@@ -262,10 +263,12 @@ class LabelHolder(DrivingRole, name="label holder"):
 
     async def _open_scores(self, offers: Mapping[str, Offer], net: Network) -> dict[str, Floats]:
         replies = await net.ask("feature holder", ScoresWanted(), OpenScores)
-        return {
-            party: reply.scores.array(shape=(offers[party].n_features,)).astype(np.float64)
-            for party, reply in zip(offers, replies, strict=True)
-        }
+        results = {}
+        for party, reply in zip(offers, replies, strict=True):
+            with blaming(party, "ScoresWanted", 2):
+                values = reply.scores.array(shape=(offers[party].n_features,))
+                results[party] = values.astype(np.float64)
+        return results
 
     async def _encrypted_scores(
         self, offers: Mapping[str, Offer], frequencies: bool, net: Network
@@ -287,11 +290,11 @@ class LabelHolder(DrivingRole, name="label holder"):
             )
         labels = EncryptedLabels(way, n_classes, cells, owner.keys, owner.columns)
         replies = await net.ask("feature holder", labels, REPLIES[way])
-        with self.clock("decrypt"):
-            return {
-                party: self._open(way, owner, party, offers[party], reply)
-                for party, reply in zip(offers, replies, strict=True)
-            }
+        results = {}
+        for party, reply in zip(offers, replies, strict=True):
+            with self.clock("decrypt"), blaming(party, "EncryptedLabels", 2):
+                results[party] = self._open(way, owner, party, offers[party], reply)
+        return results
 
     def _columns(self, way: str) -> npt.NDArray[np.int64]:
         """The label as integer columns: indicators, +1/-1, or a fixed-point target."""

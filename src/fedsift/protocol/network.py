@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
+from fedsift.errors import CryptoError, PartyFailed, ProtocolError
 from fedsift.protocol.message import Message
 
 T = TypeVar("T", bound=Message)
@@ -46,3 +48,15 @@ class Network(Protocol):
     ) -> None:
         """Send without expecting more than a confirmation."""
         ...
+
+
+@contextmanager
+def blaming(party: str, message: str, round_number: int) -> Iterator[None]:
+    """Turn errors found while reading a party's answer into that party's failure."""
+    try:
+        yield
+    except PartyFailed:
+        raise
+    except (CryptoError, ProtocolError) as error:
+        reason = f"its answer is not valid ({error})"
+        raise PartyFailed(party, message, round_number, reason, cause_code=error.code) from error

@@ -81,7 +81,8 @@ def _learned(view: ReportView) -> str:
         (r.learner, r.about, f"{r.kind}: {r.what}", r.form, r.key_owner, r.message, r.times, r.size)
         for r in view.learned
     ]
-    return _section("Who learned what", lead, _table(header, rows, numeric=(6, 7)))
+    ledger = _table(header, rows, numeric=(6, 7), kind="cards")
+    return _section("Who learned what", lead, ledger)
 
 
 def _cost(view: ReportView) -> str:
@@ -129,17 +130,23 @@ def _definitions(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _table(
-    header: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Sequence[int] = ()
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numeric: Sequence[int] = (),
+    kind: str = "wide",
 ) -> str:
+    """A table; of the kind ``cards`` each row becomes a block on a narrow screen."""
+
     def cell(tag: str, position: int, text: str) -> str:
-        kind = ' class="n"' if position in numeric else ""
-        return f"<{tag}{kind}>{escape(text)}</{tag}>"
+        style = ' class="n"' if position in numeric else ""
+        return f'<{tag}{style} data-label="{escape(header[position])}">{escape(text)}</{tag}>'
 
     head = "".join(cell("th", i, text) for i, text in enumerate(header))
     body = "".join(
         f"<tr>{''.join(cell('td', i, text) for i, text in enumerate(row))}</tr>" for row in rows
     )
     return (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
+        f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )

@@ -57,7 +57,10 @@ class _Node:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
 
     def submit(self, work: Coroutine[Any, Any, R]) -> concurrent.futures.Future[R]:
         """Run a coroutine on this party's thread."""
@@ -67,8 +70,6 @@ class _Node:
         """Stop the loop; a party still computing is left to its daemon thread."""
         self.loop.call_soon_threadsafe(self._stop)
         self._thread.join(timeout=1.0)
-        if not self._thread.is_alive():
-            self.loop.close()
 
     def _stop(self) -> None:
         for task in asyncio.all_tasks(self.loop):

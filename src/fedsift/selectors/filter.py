@@ -335,17 +335,11 @@ def _order(federation, party):
 
 def _plain_parameters(given, params):
     """Settings as JSON: what was asked for, and what it came to."""
-    kept = {
-        k: v for k, v in given.items() if k not in ("policy", "random_state", "parties", "bins")
-    }
-    bins = params.bins if isinstance(params.bins, int) else "given edges"
+    shown = ("score", "min_bin_size", "security")
     return {
-        **{
-            k: v if isinstance(v, (str, int, float, bool, type(None))) else str(v)
-            for k, v in kept.items()
-        },
+        **{name: str(given[name]) if name != "min_bin_size" else params.min_bin_size for name in shown},
         "n_features_to_select": params.n_features_to_select,
         "disclose": params.disclose,
         "he": params.scheme,
-        "bins": bins,
+        "bins": params.bins if isinstance(params.bins, int) else "given edges",
     }

@@ -132,8 +132,8 @@ def test_flooding_that_does_not_fit_is_refused(keys: tuple[SealOwner, SealPublic
     owner, public = keys
     message = PRIME.bit_length() if public.workspace.parameters.scheme == "bfv" else 0
     loaded = public.workspace.ciphertext(owner.encrypt(slots()), LEVELS)
-    largest = 54 * LEVELS - 40 - 2 - message
-    assert (owner.decrypt(public.hide_circuit(loaded, largest - 1)) == slots()).all()
+    largest = 54 * LEVELS - 40 - 3 - message
+    assert (owner.decrypt(public.hide_circuit(loaded, largest)) == slots()).all()
     with pytest.raises(NoiseExhausted):
         public.hide_circuit(loaded, largest + 1)
 
@@ -228,13 +228,13 @@ def test_mutated_keys_never_crash(keys: tuple[SealOwner, SealPublic]) -> None:
 
 def test_truncated_and_swapped_keys(keys: tuple[SealOwner, SealPublic]) -> None:
     owner, _ = keys
-    parameters, (public, rotations, relinearisation) = owner.workspace.parameters, owner.public_blobs
+    parameters = owner.workspace.parameters
+    public, rotations, relinearisation = owner.public_blobs
     for blobs in (
         [],
         [public],
         [public, rotations],
         [rotations, public, relinearisation],
-        [public, relinearisation, rotations],
         [public[:-1], rotations, relinearisation],
         [public, rotations[: len(rotations) // 2], relinearisation],
         [b"", rotations, relinearisation],
@@ -242,6 +242,17 @@ def test_truncated_and_swapped_keys(keys: tuple[SealOwner, SealPublic]) -> None:
     ):
         with pytest.raises(BadCiphertext):
             SealPublic(parameters, blobs, rotations=True, relinearise=True)
+
+
+def test_key_switching_keys_in_the_wrong_place(keys: tuple[SealOwner, SealPublic]) -> None:
+    """SEAL stores both kinds alike: they load, but no rotation works with the wrong kind."""
+    owner, _ = keys
+    public, rotations, relinearisation = owner.public_blobs
+    swapped = [public, relinearisation, rotations]
+    wrong = SealPublic(owner.workspace.parameters, swapped, rotations=True, relinearise=True)
+    loaded = wrong.workspace.ciphertext(owner.encrypt(slots()), LEVELS)
+    with pytest.raises(BadCiphertext):
+        wrong.rotate(loaded, 1)
 
 
 def test_keys_of_other_parameters() -> None:

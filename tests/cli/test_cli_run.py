@@ -1,13 +1,15 @@
 """``run`` and ``plan``: what they write and print, policies, failing parties, interruption."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 import fedsift as fs
+from cli.cli_helpers import CELL, call
+from fedsift.methods.filter_messages import Introduction
 from fedsift.methods.filters import FeatureHolder
 from fedsift.runtime.session import Session
-from tests.cli.conftest import CELL, call
 
 NAMES = ["ledger.jsonl", "report.html", "result.json"]
 
@@ -81,7 +83,11 @@ def test_a_second_run_replaces_the_files_and_nothing_else(workshop):
 
     assert workshop.run().exit_code == 0
     assert fs.SelectionResult.load(workshop.out / "result.json").n_selected == 1
-    assert sorted(path.name for path in workshop.out.iterdir()) == [*NAMES[:1], "notes.txt", *NAMES[1:]]
+    assert sorted(path.name for path in workshop.out.iterdir()) == [
+        *NAMES[:1],
+        "notes.txt",
+        *NAMES[1:],
+    ]
 
 
 def test_plain_runs_are_marked(workshop):
@@ -189,7 +195,7 @@ def test_a_failing_party(workshop, monkeypatch):
     async def fail(self, ask, net):
         raise RuntimeError(f"the cell {CELL} is broken")
 
-    monkeypatch.setitem(FeatureHolder.handlers, *_handler_of("Introduction", fail))
+    monkeypatch.setitem(FeatureHolder.handlers, Introduction, fail)
 
     outcome = workshop.run()
 
@@ -228,8 +234,6 @@ def test_a_full_disk_leaves_the_old_files(workshop, monkeypatch):
     workshop.run()
     before = {path.name: path.read_bytes() for path in workshop.out.iterdir()}
     workshop.sections["method"]["n_features_to_select"] = 1
-    from pathlib import Path
-
     rename = Path.rename
     done = []
 
@@ -253,7 +257,13 @@ def test_plan_says_who_will_learn_what(workshop, sent):
     outcome = workshop.plan()
 
     assert outcome.exit_code == 0, outcome.err
-    for word in ("feature-scores", "bgv, 128-bit", "no policy", "later version", "Nothing was sent"):
+    for word in (
+        "feature-scores",
+        "bgv, 128-bit",
+        "no policy",
+        "later version",
+        "Nothing was sent",
+    ):
         assert word in outcome.out
     assert sent == []
     assert sorted(p.name for p in workshop.folder.iterdir()) == ["bank.csv", "job.toml", "shop.csv"]

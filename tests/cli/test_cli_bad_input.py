@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.cli.conftest import CELL, Outcome, Workshop, call
+from cli.cli_helpers import CELL, Outcome, Workshop, call
 
 
 def assert_refused(workshop: Workshop, outcome: Outcome, code: str, *words: str) -> None:
@@ -167,7 +167,7 @@ def test_a_job_file_that_is_not_there(workshop):
 
 
 def test_a_job_file_that_is_not_toml(workshop):
-    outcome = workshop.run(text='[job]\nmethod = filter\n')
+    outcome = workshop.run(text="[job]\nmethod = filter\n")
 
     assert_refused(workshop, outcome, "E202", "job.toml, line 2", "Not valid TOML")
 
