@@ -390,6 +390,10 @@ def _split(
             check.add(
                 ("party", number, "data"), "Both dataset and data are given.", needed, "Remove one."
             )
+    for key, needs in (("skew", "horizontal"), ("label_holder", "vertical")):
+        if key in data and setting != needs:
+            needed = f"It has a meaning in the {needs} setting only."
+            check.add(("data", key), f"{key} is given in a {setting} job.", needed, "Remove it.")
     holder = data.get("label_holder")
     if holder is not None:
         check.known(("data", "label_holder"), "party", holder, [*names, OWN_PARTY])

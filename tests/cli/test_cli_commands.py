@@ -1,5 +1,6 @@
 """The smaller commands, real processes, and the examples."""
 
+import io
 import json
 import os
 import runpy
@@ -10,12 +11,15 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import fedsift
 import fedsift as fs
 from cli.cli_helpers import CELL, call
 from fedsift.cli import doctor
+from fedsift.cli.tables import live_progress
 from fedsift.data import catalog
+from fedsift.runtime.session import Progress
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -96,6 +100,7 @@ from fedsift.runtime.session import Session
 from fedsift.cli import main
 record = Session.record
 def interrupt(self, *a, **k):
+    Session.record = record
     os.kill(os.getpid(), {int(signal.SIGINT)})
     return record(self, *a, **k)
 Session.record = interrupt
@@ -105,9 +110,27 @@ main()
     ran = process(code=code)
 
     assert ran.returncode == 130, ran.stderr
-    assert "Interrupted" in ran.stderr
-    assert "Traceback" not in ran.stderr
+    assert "Interrupted; nothing was written." in ran.stderr.splitlines()
+    assert ran.stdout == ""
     assert not workshop.out.exists()
+
+
+def test_live_progress_shows_counts():
+    screen = Console(file=io.StringIO(), force_terminal=True, width=200)
+    with live_progress(screen) as observer:
+        observer(Progress(2, "bank", "[shop]", "Labels", 1500))
+        observer(Progress(2, "[shop]", "bank", "Scores", 500))
+
+    shown = screen.file.getvalue()
+    assert "round 2: Scores, [shop] -> bank, 500 B (2.0 kB so far)" in shown
+
+
+@pytest.mark.parametrize(("terminal", "quiet"), [(False, False), (True, True)])
+def test_no_progress_without_a_terminal_or_when_quiet(terminal, quiet):
+    screen = Console(file=io.StringIO(), force_terminal=terminal)
+    with live_progress(screen, quiet=quiet) as observer:
+        assert observer is None
+    assert screen.file.getvalue() == ""
 
 
 def test_methods_list_their_disclosures():

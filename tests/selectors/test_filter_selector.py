@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import bank_and_registry, labelled
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression
@@ -15,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import fedsift as fs
 from fedsift.errors import ParameterError, ValueProblem
+from helpers import bank_and_registry, labelled
 
 
 def test_it_works_in_a_pipeline_and_a_grid_search():
@@ -94,7 +94,9 @@ def test_parties_may_be_column_lists():
     selector = fs.FilterSelector("gini", n_features_to_select=2, parties=[[4, 0], [1], [2, 3]])
     by_lists = selector.fit(X, y)
     assert np.allclose(
-        by_lists.scores_, fs.FilterSelector("gini", n_features_to_select=2).fit(X, y).scores_, atol=1e-4
+        by_lists.scores_,
+        fs.FilterSelector("gini", n_features_to_select=2).fit(X, y).scores_,
+        atol=1e-4,
     )
     assert set(by_lists.result_.selected) == {"party-1", "party-2", "party-3"}
 
@@ -127,7 +129,9 @@ def test_a_score_with_a_label_needs_one():
     X, _ = labelled(60, 3)
     with pytest.raises(ParameterError, match="no label"):
         fs.FilterSelector(n_features_to_select=1).fit(fs.Federation.vertical({"a": X, "b": X}))
-    fs.FilterSelector("variance", n_features_to_select=1).fit(fs.Federation.vertical({"a": X, "b": X}))
+    fs.FilterSelector("variance", n_features_to_select=1).fit(
+        fs.Federation.vertical({"a": X, "b": X})
+    )
 
 
 def test_categories_have_no_f_statistic():

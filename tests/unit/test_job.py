@@ -165,6 +165,7 @@ def test_all_problems_at_once_in_order(load):
         ('[job]\nmethod = "filter"\n[data]\ndataset = "wine"\nid = "a"', "with a dataset"),
         ('[job]\nmethod = "filter"\n[data]\ndataset = "wine"\nparties = 0', "1 or more"),
         ('[job]\nmethod = "filter"\n[data]\ndataset = "wine"\nlabel_holder = "x"', "no party 'x'"),
+        ('[job]\nmethod = "filter"\n[data]\ndataset = "wine"\nskew = "kmeans"', "horizontal"),
         ('party = ["a"]', "Write [[party]] tables"),
         ("[[party]]\nname = 3", "text in quotes"),
         ('[[party]]\nname = " "', "has no name"),

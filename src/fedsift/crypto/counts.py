@@ -39,7 +39,7 @@ STATISTICAL_BITS = 40
 """How many bits masks and flooding noise exceed what they hide."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BinnedRows:
     """Bin memberships: row ``(f, b)`` is 1 where feature ``f`` of the sample is in bin ``b``.
 
@@ -70,7 +70,7 @@ class BinnedRows:
         return self.n_features * self.n_bins
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class IntegerRows:
     """Fixed-point features: row ``f`` is the feature's integer value per sample.
 
@@ -118,6 +118,8 @@ class ColumnSpec:
         Bit length of the guest's quadratic weights (Paillier sizes its masks with it).
     expected_rows : int
         Rows of the largest guest, for the layout of slots; more rows work too.
+    expected_features : int
+        Its features, if quadratics will be asked for (each needs a correction); else 0.
     """
 
     n_samples: int
@@ -126,6 +128,7 @@ class ColumnSpec:
     counting: bool = False
     weight_bits: int = 1
     expected_rows: int = 1
+    expected_features: int = 0
 
 
 class ColumnOwner(Protocol):

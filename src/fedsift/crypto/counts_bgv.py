@@ -112,8 +112,10 @@ def make_plan(spec: ColumnSpec) -> BGVPlan:
         bits = max(20, math.ceil((spec.result_bits + 2) / count) + 1)
     primes = plain_primes(_DEGREE, bits, count)
     groups_of_columns = math.ceil(spec.n_columns / column_digits)
-    rows = math.ceil(spec.expected_rows / row_digits)
-    layout = choose_layout(_DEGREE // 2, spec.n_samples, rows, groups_of_columns)
+    matrices = [math.ceil(spec.expected_rows / row_digits)]
+    if spec.expected_features:
+        matrices.append(spec.expected_features)
+    layout = choose_layout(_DEGREE // 2, spec.n_samples, matrices, groups_of_columns)
     return BGVPlan(
         parameters=tuple(SealParameters("bgv", _DEGREE, _LEVELS, prime) for prime in primes),
         layout=layout,

@@ -52,7 +52,7 @@ def layer_noise_bits(plain_bits: int, degree: int, n_terms: int) -> float:
     Measured at both degrees with dense uniform factors, plus three bits (asserted by the tests) and
     one for factors that are not uniform.
     """
-    return 2 * plain_bits + 19 + math.log2(n_terms) / 2 + math.log2(degree / 8192)
+    return 2 * plain_bits + 19.5 + math.log2(n_terms) / 2 + math.log2(degree / 8192)
 
 
 def mask_shape(kind: MaskKind, n_rows: int, n_inputs: int, n_outputs: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ adding those slots gives the product. The number of plaintext factors is about
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,15 +84,17 @@ class Layout:
         return total
 
 
-def choose_layout(row_size: int, n_samples: int, n_rows: int, n_columns: int) -> Layout:
-    """The cheapest layout for a matrix of ``n_rows`` by ``n_samples`` against some columns."""
+def choose_layout(
+    row_size: int, n_samples: int, row_counts: Sequence[int], n_columns: int
+) -> Layout:
+    """The cheapest layout for matrices with these numbers of rows against some columns."""
     best: tuple[float, Layout] | None = None
     period = 8
     while period <= min(_MAX_PERIOD, row_size):
         groups = 1
         while groups * period <= row_size:
             layout = Layout(row_size, period, groups)
-            cost = _cost(layout, n_samples, n_rows, n_columns)
+            cost = _cost(layout, n_samples, row_counts, n_columns)
             if best is None or cost < best[0]:
                 best = (cost, layout)
             groups *= 2
@@ -100,8 +103,9 @@ def choose_layout(row_size: int, n_samples: int, n_rows: int, n_columns: int) ->
     return best[1]
 
 
-def _cost(layout: Layout, n_samples: int, n_rows: int, n_columns: int) -> float:
-    chunks, blocks = layout.n_chunks(n_samples), layout.n_blocks(n_rows)
+def _cost(layout: Layout, n_samples: int, row_counts: Sequence[int], n_columns: int) -> float:
+    chunks = layout.n_chunks(n_samples)
+    blocks = sum(layout.n_blocks(n_rows) for n_rows in row_counts)
     factors = blocks * layout.period * (1 + (n_columns - 1) / 3)
     rotations = n_columns * (layout.baby_steps + blocks * layout.giant_steps)
     work = chunks * (_FACTOR_COST * factors + _ROTATION_COST * rotations)

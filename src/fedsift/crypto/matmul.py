@@ -104,13 +104,13 @@ class MatrixGuest(Protocol):
 
     def weight_gradient(
         self, batch: Ciphertexts, delta: npt.ArrayLike, mask: npt.ArrayLike
-    ) -> tuple[Ciphertexts, Any]:
+    ) -> tuple[Ciphertexts, Kept]:
         """Return encrypted ``g^T delta + mask`` for the owner, and the same to keep."""
         ...
 
     def input_gradient(
         self,
-        share: Any,
+        share: Ciphertexts | Kept,
         delta: npt.ArrayLike,
         weights: npt.ArrayLike,
         mask: npt.ArrayLike | None = None,
@@ -118,7 +118,7 @@ class MatrixGuest(Protocol):
         """Return encrypted ``delta V^T - delta E^T`` (+ mask) of shape (n_rows, n_inputs)."""
         ...
 
-    def add_shares(self, share: Any, gradient: Any) -> Any:
+    def add_shares(self, share: Ciphertexts | Kept, gradient: Kept) -> Kept:
         """Add a kept weight gradient to a share (as sent, or kept) and keep the result."""
         ...
 

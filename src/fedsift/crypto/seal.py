@@ -182,6 +182,8 @@ class Workspace:
             raise _bad("bytes SEAL refuses", "a ciphertext of the agreed parameters") from error
         if loaded.size() != 2 or loaded.parms_id() != self._levels[level]:
             raise _bad("a ciphertext of other parameters", f"two polynomials at level {level}")
+        if loaded.is_ntt_form() != (self.parameters.scheme == "bgv"):
+            raise _bad("a ciphertext in the wrong form", "the form SEAL computes with")
         if loaded.is_transparent():
             raise _bad("a ciphertext without encryption", "a properly encrypted one")
         return loaded

@@ -42,7 +42,8 @@ class Offer(Message, frozen=True):
 
 @message(
     flow="label holder -> feature holder",
-    reveals="class-count: number of classes; the labels themselves are under the sender's key",
+    reveals="class-count: number of classes, and of features and bins at the largest party; "
+    "the labels themselves are under the sender's key",
     key="label holder",
 )
 class EncryptedLabels(Message, frozen=True):
@@ -50,7 +51,8 @@ class EncryptedLabels(Message, frozen=True):
 
     way: str
     n_classes: int
-    expected_rows: int
+    most_features: int
+    most_cells: int
     keys: PublicKeys
     columns: Ciphertexts
 
@@ -156,21 +158,24 @@ def messages_used(params: Params) -> tuple[type[Message], ...]:
     return (Introduction, Offer, *middle, *last)
 
 
-def column_spec(way: str, n_rows: int, n_classes: int, expected_rows: int) -> ColumnSpec:
-    """Shapes and number ranges of the encrypted labels; both sides derive the same."""
-    row_bits = n_rows.bit_length()
-    n_columns = max(1, n_classes)
+def column_spec(way: str, n_rows: int, n_classes: int, features: int, cells: int) -> ColumnSpec:
+    """Shapes and number ranges of the encrypted labels; both sides derive the same.
+
+    ``features`` and ``cells`` (bins of one feature) are those of the largest feature holder.
+    """
+    row_bits, n_columns = n_rows.bit_length(), max(1, n_classes)
     if way == "count":
         return ColumnSpec(
-            n_rows, n_classes - 1, row_bits, counting=True, expected_rows=expected_rows
+            n_rows, n_classes - 1, row_bits, counting=True, expected_rows=features * cells
         )
     if way == "impurity":
         weight_bits = scores.gini_weight_bits(n_rows) + 1
         n_columns = 1 if n_classes == 2 else n_classes
-        bits = weight_bits + row_bits
-        return ColumnSpec(n_rows, n_columns, bits, False, weight_bits, 2 * expected_rows)
+        bits, rows = weight_bits + row_bits, 2 * features * cells
+        return ColumnSpec(n_rows, n_columns, bits, False, weight_bits, rows, features)
     if way == "sum":
         # A numeric target is one standardised column instead of class indicators.
-        bits = VALUE_BITS + row_bits if n_classes else 2 * VALUE_BITS
-        return ColumnSpec(n_rows, n_columns, bits + 1, expected_rows=expected_rows)
-    return ColumnSpec(n_rows, n_columns, 2 * sum(SHARE_BITS) + 2, expected_rows=2 * expected_rows)
+        bits = VALUE_BITS + row_bits + 1 if n_classes else 2 * VALUE_BITS + 1
+        return ColumnSpec(n_rows, n_columns, bits, weight_bits=0, expected_rows=features)
+    bits = 2 * sum(SHARE_BITS) + 2
+    return ColumnSpec(n_rows, n_columns, bits, False, 1, 2 * features, features)

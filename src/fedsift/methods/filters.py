@@ -136,7 +136,9 @@ class FeatureHolder(Role, name="feature holder"):
                 f"This party agreed to {', '.join(sorted(allowed))}.",
                 "Run the same job, with the same 'disclose', at every party.",
             )
-        spec = column_spec(ask.way, self._table.n_rows, ask.n_classes, ask.expected_rows)
+        spec = column_spec(
+            ask.way, self._table.n_rows, ask.n_classes, ask.most_features, ask.most_cells
+        )
         with self.clock("evaluate"):
             guest = join_columns(ask.keys, ask.columns, spec)
             if ask.way == "count":
@@ -275,12 +277,9 @@ class LabelHolder(DrivingRole, name="label holder"):
     ) -> dict[str, Floats]:
         """Lines 1-10: encrypt once, ask everybody, open what comes back."""
         way = way_of(self._params.score, self._params.disclose, frequencies=frequencies)
-        cells = max(
-            o.n_features * (o.n_cells if way in ("count", "impurity") else 1)
-            for o in offers.values()
-        )
-        n_classes = self.n_classes
-        spec = column_spec(way, self._n_rows, n_classes, cells)
+        features = max(offer.n_features for offer in offers.values())
+        cells = max(offer.n_cells for offer in offers.values())
+        spec = column_spec(way, self._n_rows, self.n_classes, features, cells)
         with self.clock("encrypt"):
             owner = own_columns(
                 self._params.scheme,
@@ -288,7 +287,7 @@ class LabelHolder(DrivingRole, name="label holder"):
                 spec,
                 security_bits=self._params.security_bits,
             )
-        labels = EncryptedLabels(way, n_classes, cells, owner.keys, owner.columns)
+        labels = EncryptedLabels(way, self.n_classes, features, cells, owner.keys, owner.columns)
         replies = await net.ask("feature holder", labels, REPLIES[way])
         results = {}
         for party, reply in zip(offers, replies, strict=True):

@@ -335,9 +335,10 @@ def _order(federation, party):
 
 def _plain_parameters(given, params):
     """Settings as JSON: what was asked for, and what it came to."""
-    shown = ("score", "min_bin_size", "security")
     return {
-        **{name: str(given[name]) if name != "min_bin_size" else params.min_bin_size for name in shown},
+        "score": params.score,
+        "min_bin_size": params.min_bin_size,
+        "security": str(given["security"]),
         "n_features_to_select": params.n_features_to_select,
         "disclose": params.disclose,
         "he": params.scheme,

@@ -180,6 +180,19 @@ def test_coefficients_beyond_the_modulus(keys: tuple[SealOwner, SealPublic]) -> 
         public.workspace.ciphertext(bytes(blob), LEVELS)
 
 
+def test_the_form_flag_is_checked(keys: tuple[SealOwner, SealPublic]) -> None:
+    """SEAL loads a BFV ciphertext that claims NTT form and only fails when it is used."""
+    owner, public = keys
+    blob = bytearray(owner.encrypt(slots()))
+    blob[48] ^= 1
+    if owner.workspace.parameters.scheme == "bfv":
+        with pytest.raises(BadCiphertext, match="form"):
+            public.workspace.ciphertext(bytes(blob), LEVELS)
+    else:  # SEAL transforms it, and the numbers are garbage
+        with pytest.raises(NoiseExhausted):
+            owner.decrypt(bytes(blob), LEVELS)
+
+
 def test_another_owners_ciphertext_does_not_decrypt(keys: tuple[SealOwner, SealPublic]) -> None:
     owner, _ = keys
     stranger = SealOwner(owner.workspace.parameters)

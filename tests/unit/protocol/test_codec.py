@@ -42,6 +42,7 @@ MESSAGES = st.one_of(
         st.text(max_size=9),
         st.integers(0, 99),
         st.integers(0, 10**6),
+        st.integers(0, 99),
         st.builds(
             PublicKeys,
             st.text(max_size=9),
