@@ -107,13 +107,19 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def n_selected(self) -> int:
-        """Number of selected features over all parties."""
+        """Number of selected features; columns that all parties share count once."""
+        if self.setting == "horizontal":
+            return len({name for names in self.selected.values() for name in names})
         return sum(len(names) for names in self.selected.values())
 
     def headline(self) -> str:
         """One sentence: what came out."""
-        parties = ", ".join(f"{party} {len(names)}" for party, names in self.selected.items())
-        return f"{self.method}: {self.n_selected} features selected ({parties})."
+        by_party = ", ".join(f"{party} {len(names)}" for party, names in self.selected.items())
+        where = f"common to {len(self.selected)} parties"
+        return (
+            f"{self.method}: {self.n_selected} features selected "
+            f"({where if self.setting == 'horizontal' else by_party})."
+        )
 
     def to_json(self) -> str:
         """Indented JSON."""

@@ -147,7 +147,7 @@ def test_a_policy_refuses_before_any_message(policy, settings, words):
         **{"score": "gini", "n_features_to_select": 1, **settings}, policy={"bank": policy}
     )
     with pytest.raises(PolicyViolation, match=words) as caught:
-        selector._fit(bank_and_registry(X, y), observer=sent.append)
+        selector.run(bank_and_registry(X, y), observer=sent.append)
     assert sent == []
     assert caught.value.exit_code == 4
 

@@ -62,7 +62,7 @@ def fit_observed(
     timeout_seconds: float | None = None,
 ) -> SelectionResult:
     """Fit with a time limit and an observer, which scikit-learn's ``fit`` has no place for."""
-    fitted = selector._fit(federation, timeout_seconds=timeout_seconds, observer=observer)
+    fitted = selector.run(federation, timeout_seconds=timeout_seconds, observer=observer)
     result: SelectionResult = fitted.result_
     return result
 

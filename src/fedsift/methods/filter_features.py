@@ -7,7 +7,7 @@ Purely local. Used by both filter protocols and, on pooled data, as their plaint
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,10 @@ def bin_choice(bins: BinChoice, column: str) -> int | Floats:
                 f"bins={bins}.", "At least 2 bins are needed.", "Choose a larger number."
             )
         return int(bins)
-    edges = np.unique(np.asarray(bins, dtype=np.float64))
+    try:
+        edges = np.unique(np.asarray(bins, dtype=np.float64))
+    except (TypeError, ValueError):
+        edges = np.empty(0)
     if edges.ndim != 1 or not edges.size or not np.isfinite(edges).all():
         raise ParameterError(
             f"The bin edges of column {column!r} are empty or not finite.",
@@ -55,6 +58,29 @@ def bin_choice(bins: BinChoice, column: str) -> int | Floats:
             "Give the edges between bins, or a number of bins.",
         )
     return edges
+
+
+def check_table(table: PartyTable, score: str, bins: BinChoice) -> None:
+    """Refuse before any message what a score cannot use: categories on a number line, bad bins."""
+    if score in NUMERIC_SCORES:
+        numeric_columns(table, score)
+    for column in table.columns:
+        if score in BINNED_SCORES and column.kind == "numeric":
+            bin_choice(bins, column.name)
+
+
+def check_bin_names(bins: BinChoice, tables: Iterable[PartyTable]) -> None:
+    """Refuse bins for columns that nobody has: they would silently do nothing."""
+    if not isinstance(bins, Mapping):
+        return
+    known = {name for table in tables for name in table.feature_names}
+    unknown = sorted(str(name) for name in set(bins) - known)
+    if unknown:
+        raise ParameterError(
+            f"bins names a column {unknown[0]!r}.",
+            "Every named column must exist at some party.",
+            "Correct the name, or leave it out to get 10 quantile bins.",
+        )
 
 
 def bin_column(column: Column, bins: BinChoice, min_bin_size: int) -> Bins:

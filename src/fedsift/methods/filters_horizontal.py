@@ -36,7 +36,7 @@ import numpy.typing as npt
 from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs, unmask_sum
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
-from fedsift.errors import ParameterError
+from fedsift.errors import ParameterError, PartyError
 from fedsift.maths import binning, moments, scores
 from fedsift.methods import filter_features as local
 from fedsift.methods.filter_horizontal_messages import (
@@ -392,6 +392,12 @@ def build_nodes(
     tables: Mapping[str, PartyTable], targets: Mapping[str, Target | None], params: Params
 ) -> dict[str, Sequence[Role]]:
     """A neutral coordinator and one member per party."""
+    if "coordinator" in tables:
+        raise PartyError(
+            "A party is named 'coordinator'.",
+            "That name belongs to the neutral role that adds up.",
+            "Give the party another name.",
+        )
     if len(tables) < 2:
         raise ParameterError(
             f"The federation has {len(tables)} party.",

@@ -16,7 +16,6 @@ _FORMS = {
     "plain": "PLAIN (protection is off)",
     "masked": "masked, only the sum opens",
     "open": "open numbers",
-    "keys": "open numbers",
 }
 
 
@@ -49,7 +48,7 @@ class Ledger:
             *about,
             declaration.kind,
             declaration.text,
-            form_of(message) if self._protected else _FORMS["plain"],
+            self._form(message, receiver[0], key_owner),
             key_owner,
             declaration.name,
         )
@@ -57,6 +56,11 @@ class Ledger:
             counts = self._rows.setdefault(row, [0, 0])
             counts[0] += 1
             counts[1] += n_bytes
+
+    def _form(self, message: Message, learner: str, key_owner: str) -> str:
+        if not self._protected:
+            return _FORMS["plain"]
+        return form_of(message, opened=learner == key_owner)
 
     def rows(self) -> tuple[Disclosure, ...]:
         """The ledger so far."""
@@ -67,10 +71,15 @@ class Ledger:
             )
 
 
-def form_of(message: Message) -> str:
-    """How the content travelled, read off the message itself and never declared by hand."""
+def form_of(message: Message, *, opened: bool) -> str:
+    """How the disclosed content travelled, read off the message and never declared by hand.
+
+    ``opened`` says whether the receiver owns the key of the message's ciphertexts; to anybody else
+    only the open fields tell something.
+    """
     _, forms = sealed_parts(message)
-    for form in ("plain", "encrypted", "masked", "open"):
-        if form in forms:
-            return _FORMS[form]
-    return _FORMS["open"]
+    if "plain" in forms:
+        return _FORMS["plain"]
+    if "encrypted" in forms and opened:
+        return _FORMS["encrypted"]
+    return _FORMS["masked"] if "masked" in forms else _FORMS["open"]

@@ -39,7 +39,7 @@ class Protocol:
             PlannedDisclosure(learner, d.receiver, about, d.about, d.kind, d.text, d.name)
             for d in (cls.declaration for cls in used)
             if d.reveals_something
-            for about in _players(placement, d.about)
+            for about in _subjects(placement, d)
             for learner in _players(placement, d.receiver)
             if learner != about
         ]
@@ -53,6 +53,12 @@ class Protocol:
             for cls in used
             for party in _players(placement, cls.declaration.about)
         ]
+
+
+def _subjects(placement: Mapping[str, Sequence[str]], declaration: Declaration) -> list[str]:
+    """Whose data a message is about: each sender, or all parties of the declared role together."""
+    players = _players(placement, declaration.about)
+    return players if declaration.about == declaration.sender else [", ".join(players)]
 
 
 def _players(placement: Mapping[str, Sequence[str]], role: str) -> list[str]:

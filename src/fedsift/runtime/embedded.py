@@ -68,12 +68,15 @@ class _Node:
 
     def close(self) -> None:
         """Stop the loop; a party still computing is left to its daemon thread."""
-        self.loop.call_soon_threadsafe(self._stop)
+        self.submit(self._stop())
         self._thread.join(timeout=1.0)
 
-    def _stop(self) -> None:
-        for task in asyncio.all_tasks(self.loop):
+    async def _stop(self) -> None:
+        """Let cancelled requests unwind before the loop ends, so that nothing complains later."""
+        tasks = asyncio.all_tasks(self.loop) - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         self.loop.call_soon(self.loop.stop)
 
 

@@ -85,7 +85,7 @@ class FilterSelector(FederatedSelector):
     >>> X, y = load_wine(return_X_y=True)
     >>> selector = fs.FilterSelector("gini", n_features_to_select=2, random_state=0).fit(X, y)
     >>> selector.get_support(indices=True)
-    array([ 6, 12])
+    array([6, 9])
     """
 
     score = ScoreParameter()
@@ -128,14 +128,23 @@ class FilterSelector(FederatedSelector):
         -------
         self : FilterSelector
         """
-        return self._fit(X, y)
+        return self.run(X, y)
 
     def plan(self, X, y=None):
         """Check settings and policies and list who would learn what; nothing is sent."""
         _, prepared, _ = self._prepare(X, y)
         return make_plan(prepared, policies_for(self.policy, tuple(prepared.nodes)))
 
-    def _fit(self, X, y=None, *, timeout_seconds=None, observer=None):
+    def run(self, X, y=None, *, timeout_seconds=None, observer=None):
+        """As :meth:`fit`, with a time limit per request and an observer of the progress.
+
+        Parameters
+        ----------
+        timeout_seconds : float, optional
+            Limit of every single request to a party.
+        observer : callable, optional
+            Called with a :class:`~fedsift.runtime.Progress` after every message.
+        """
         federation, prepared, params = self._prepare(X, y)
         policies = policies_for(self.policy, tuple(prepared.nodes))
         outcome = execute(prepared, policies, timeout_seconds=timeout_seconds, observer=observer)
@@ -153,6 +162,9 @@ class FilterSelector(FederatedSelector):
         self._check_choices()
         needs_y = self.score != "variance"
         federation = self._federate(X, y, horizontal=self._splits_rows(), needs_y=needs_y)
+        for table in federation.tables.values():
+            filter_features.check_table(table, str(self.score), self.bins)
+        filter_features.check_bin_names(self.bins, federation.tables.values())
         policies = policies_for(self.policy, (*federation.parties, "coordinator"))
         params = Params(
             score=str(self.score),
@@ -176,7 +188,7 @@ class FilterSelector(FederatedSelector):
             raise ParameterError(
                 "The federation has no label.",
                 f"The score {self.score!r} compares features with a label.",
-                "Pass label=(party, column) to Federation.vertical, or use score='variance'.",
+                "Name the party and column of the label, or use score='variance'.",
             )
         holder = federation.label_holder or federation.parties[0]
         nodes = filters.build_nodes(
