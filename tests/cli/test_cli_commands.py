@@ -110,7 +110,7 @@ main()
     ran = process(code=code)
 
     assert ran.returncode == 130, ran.stderr
-    assert "Interrupted; nothing was written." in ran.stderr.splitlines()
+    assert ran.stderr.splitlines() == ["Interrupted; nothing was written."]
     assert ran.stdout == ""
     assert not workshop.out.exists()
 

@@ -58,6 +58,28 @@ def test_counts(scheme: str, n_columns: int, make_columns: Any) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("n_samples", [127, 128, 255])
+def test_counts_that_fill_every_digit(scheme: str, n_samples: int, make_columns: Any) -> None:
+    """All samples in one bin and one class: the largest count beside the largest count."""
+    columns = np.ones((n_samples, 1), dtype=np.int64)
+    rows = BinnedRows(np.zeros((n_samples, 12), dtype=np.int64), 1)
+    spec = ColumnSpec(n_samples, 1, result_bits=n_samples.bit_length(), counting=True)
+    owner, guest = make_columns(scheme, columns, spec)
+    opened = owner.open_products(guest.products(rows), rows.n_rows)
+    assert (opened == n_samples).all()
+
+
+@pytest.mark.parametrize("scheme", ENCRYPTED)
+def test_results_beyond_the_agreed_range_are_refused(scheme: str, make_columns: Any) -> None:
+    columns = np.ones((N_SAMPLES, 1), dtype=np.int64)
+    spec = ColumnSpec(N_SAMPLES, 1, result_bits=10, weight_bits=0)
+    owner, guest = make_columns(scheme, columns, spec)
+    too_large = IntegerRows(np.full((N_SAMPLES, 2), 100))
+    with pytest.raises(FedsiftError):
+        owner.open_products(guest.products(too_large), 2)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("n_columns", [1, 3])
 def test_products_of_signed_columns(scheme: str, n_columns: int, make_columns: Any) -> None:
     rng = np.random.default_rng(2)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedsift.crypto.wire import Ciphertexts
-from fedsift.errors import AlignmentError, BadFrame, PartyFailed, UndeclaredFlow
+from fedsift.errors import AlignmentError, BadFrame, FedsiftError, PartyFailed, UndeclaredFlow
 from fedsift.methods import filter_messages as wire
 from fedsift.methods import filters
 from fedsift.methods.filter_scores import Params
@@ -230,3 +230,30 @@ def test_fuzzed_frames_never_crash_a_role():
         except BadFrame:
             refused += 1
     assert refused > 100
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_frames_damaged_on_the_way_end_the_run_with_our_own_error(seed, monkeypatch):
+    """Every frame of a run may be hit; what comes out is a clear error or an unharmed result."""
+    rng = np.random.default_rng(seed)
+    seal = Session.seal
+
+    def damaged(self, message, sender, receiver):
+        frame = bytearray(seal(self, message, sender, receiver))
+        if rng.random() < 0.4:
+            # The first kilobyte holds structure, the rest is mostly ciphertext.
+            frame[rng.integers(min(len(frame), 1000))] = rng.integers(256)
+        return bytes(frame)
+
+    monkeypatch.setattr(Session, "seal", damaged)
+    X, y = labelled(60, 3)
+    federation = bank_and_registry(X, y)
+    nodes = filters.build_nodes(
+        federation.tables, "label-holder", federation.target, federation.n_rows, PARAMS
+    )
+    try:
+        outcome = run_embedded(filters.PROTOCOL, nodes, timeout_seconds=20)
+    except FedsiftError as error:
+        assert error.exit_code in (2, 3, 4)
+    else:
+        assert set(outcome.value.scores) == {"bank"}

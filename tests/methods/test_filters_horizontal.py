@@ -124,3 +124,29 @@ def test_a_single_party_has_nobody_to_hide_among():
         fs.FilterSelector("f", n_features_to_select=1).fit(
             fs.Federation.horizontal({"only": (X, y)})
         )
+
+
+def test_the_plan_is_what_happens():
+    X, y = labelled(80, 3)
+    federation = fs.split_horizontal(X, y, 3, random_state=0)
+    for score in ("gini", "f"):
+        selector = fs.FilterSelector(score, n_features_to_select=1)
+        planned = {(d.learner, d.about, d.kind) for d in selector.plan(federation).disclosures}
+        happened = {
+            (d.learner, d.about, d.kind) for d in selector.fit(federation).result_.disclosures
+        }
+        assert happened == planned
+
+
+def test_common_columns_count_once():
+    X, y = labelled(80, 4)
+    selector = fs.FilterSelector("f", n_features_to_select=2).fit(fs.split_horizontal(X, y, 3))
+    assert selector.result_.n_selected == 2
+    assert selector.result_.headline() == ("filter: 2 features selected (common to 3 parties).")
+
+
+def test_the_name_of_the_neutral_role_is_taken():
+    X, y = labelled(60, 3)
+    federation = fs.split_horizontal(X, y, 2, names=["coordinator", "north"])
+    with pytest.raises(fs.errors.PartyError, match="coordinator"):
+        fs.FilterSelector("f", n_features_to_select=1).fit(federation)

@@ -79,11 +79,34 @@ def test_paillier_and_bgv_agree_bit_for_bit(score, disclose):
 
 
 @pytest.mark.real_keys
-@pytest.mark.parametrize("score", ["mi", "chi2", "iv"])
-def test_paillier_counts_equal_the_pooled_scores(score):
-    X, y = labelled(80, 4, 2)
-    selector = fs.FilterSelector(score, n_features_to_select=2, he="paillier", random_state=3)
+@pytest.mark.parametrize("parties", [2, 3, 5])
+@pytest.mark.parametrize("score", ["gini", "f", "mi", "chi2", "iv"])
+def test_paillier_counts_equal_the_pooled_scores(score, parties):
+    X, y = labelled(80, 6, 3)
+    selector = fs.FilterSelector(
+        score,
+        n_features_to_select=2,
+        disclose="counts",
+        he="paillier",
+        parties=parties,
+        random_state=3,
+    )
     assert relative_error(selector.fit(X, y).scores_, pooled(X, y, score)) < 1e-9
+
+
+@pytest.mark.real_keys
+@pytest.mark.parametrize("n_classes", [2, 26])
+@pytest.mark.parametrize(
+    ("score", "disclose"),
+    [("gini", "counts"), ("gini", "scores"), ("f", "counts"), ("f", "scores")],
+)
+def test_paillier_with_few_and_many_classes(score, disclose, n_classes):
+    X, y = labelled(104, 3, n_classes)
+    selector = fs.FilterSelector(
+        score, n_features_to_select=1, disclose=disclose, he="paillier", random_state=3
+    ).fit(X, y)
+    bound = {"counts": 1e-9, "scores": gini_error_bound(104) if score == "gini" else 1e-6}[disclose]
+    assert relative_error(selector.scores_, pooled(X, y, score)) <= bound
 
 
 @pytest.mark.parametrize("disclose", ["scores", "counts"])

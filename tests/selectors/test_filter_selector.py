@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import fedsift as fs
-from fedsift.errors import ParameterError, ValueProblem
+from fedsift.errors import ColumnError, ParameterError, ValueProblem
 from helpers import bank_and_registry, labelled
 
 
@@ -136,12 +136,12 @@ def test_a_score_with_a_label_needs_one():
 
 def test_categories_have_no_f_statistic():
     frame = pd.DataFrame({"kind": ["a", "b"] * 30, "x": np.arange(60.0)})
-    from fedsift.errors import ColumnError, PartyFailed
-
-    with pytest.raises((ColumnError, PartyFailed), match="holds categories"):
-        fs.FilterSelector("f", n_features_to_select=1, parties=[["x"], ["kind"]]).fit(
-            frame, np.arange(60) % 2
+    sent = []
+    with pytest.raises(ColumnError, match="holds categories"):
+        fs.FilterSelector("f", n_features_to_select=1, parties=[["x"], ["kind"]]).run(
+            frame, np.arange(60) % 2, observer=sent.append
         )
+    assert sent == []
 
 
 def test_plan_sends_nothing_and_names_every_disclosure():
@@ -174,3 +174,24 @@ def test_no_key_and_no_value_reaches_the_result():
     text = fs.FilterSelector("mi", n_features_to_select=1).fit(X, y).result_.to_json()
     assert "98765" not in text
     assert len(text) < 20_000  # a key or a ciphertext alone would be larger
+
+
+@pytest.mark.parametrize("bins", [0, 1, -3, [], ["a"], [np.inf], {"x0": "many"}, {"nobody": 3}])
+def test_bins_that_are_none_are_refused_before_any_message(bins):
+    X, y = labelled(60, 3)
+    sent = []
+    with pytest.raises(ParameterError):
+        fs.FilterSelector(bins=bins, n_features_to_select=1).run(X, y, observer=sent.append)
+    assert sent == []
+
+
+def test_the_ledger_says_who_could_open_what():
+    X, y = labelled(60, 3)
+    rows = (
+        fs.FilterSelector(n_features_to_select=1).fit(bank_and_registry(X, y)).result_.disclosures
+    )
+    forms = {row.kind: row.form for row in rows}
+    assert forms["feature-scores"] == "encrypted, decrypted by the learner"
+    assert forms["class-count"] == "open numbers"  # the labels beside them stay under their key
+    owners = {row.kind: row.key_owner for row in rows}
+    assert owners["feature-scores"] == "label-holder"

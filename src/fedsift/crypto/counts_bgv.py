@@ -165,11 +165,11 @@ class BGVColumnOwner:
         plan = self._plan
         packed_rows = math.ceil(n_rows / plan.row_digits)
         residues = self._residues(sealed, [packed_rows] * plan.n_groups)
-        values = [_recombine([r[g] for r in residues], plan) for g in range(plan.n_groups)]
-        stacked = np.stack(values, axis=1)  # (packed rows, column groups)
         if not self.spec.counting:
-            return stacked
-        digits = _unpack(stacked.astype(np.int64), plan)  # (rows, groups, column digits)
+            values = [_recombine([r[g] for r in residues], plan) for g in range(plan.n_groups)]
+            return self._in_range(np.stack(values, axis=1))
+        (packed,) = residues  # one prime is enough for counts; they are never negative
+        digits = _unpack(np.stack(packed, axis=1).astype(np.int64), plan)
         flat = digits.reshape(digits.shape[0], -1)[:n_rows, : self.spec.n_columns]
         return flat.astype(object)
 
@@ -187,7 +187,17 @@ class BGVColumnOwner:
                 products = (left * right).reshape(n_features, n_cells).sum(axis=1)
                 total = (total + products + correction.astype(object)) % parameters.plain_modulus
             totals.append(total)
-        return _recombine(totals, plan)
+        return self._in_range(_recombine(totals, plan))
+
+    def _in_range(self, values: BigArray) -> BigArray:
+        """Refuse results beyond the agreed range: an overflow, or a party that computes wrongly."""
+        if values.size and np.abs(values).max() >= 1 << self.spec.result_bits:
+            raise BadCiphertext(
+                "A result opened to a number beyond the agreed range.",
+                f"Results have at most {self.spec.result_bits} bits.",
+                "Check that the other party runs the same job on the same rows.",
+            )
+        return values
 
     def _residues(self, sealed: Ciphertexts, lengths: Sequence[int]) -> list[list[Slots]]:
         """Per prime, the row sums of each part; part ``i`` has ``lengths[i]`` rows."""

@@ -1,0 +1,45 @@
+"""The README says what is true: its figures come from files, its code runs, its commands exist."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_figures_come_from_the_committed_results():
+    spec = importlib.util.spec_from_file_location("table", ROOT / "benchmarks" / "readme_table.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    results = json.loads((ROOT / "benchmarks" / "filters.json").read_text(encoding="utf-8"))
+    assert results["profile"] == "regular"
+    assert module.updated(README, results) == README
+    missed = [row["case"] for row in results["rows"] if not all(row["bars"].values())]
+    assert missed == []
+
+
+def test_the_first_example_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[0]
+    exec(compile(code, "README.md", "exec"), {})  # noqa: S102
+    printed = capsys.readouterr().out
+    assert "feature-scores" in printed
+    assert (tmp_path / "report.html").stat().st_size > 5_000
+
+
+def test_the_two_commands_come_first():
+    first = README.index("```console")
+    assert README.index("make demo") < README.index("make test")
+    assert first < README.index("make demo") < README.index("```python")
+
+
+def test_every_command_of_the_readme_exists():
+    from typer.main import get_command
+
+    from fedsift.cli import app
+
+    known = set(get_command(app).commands)
+    named = set(re.findall(r"^fedsift (\w+)", README, re.MULTILINE))
+    assert named <= known
