@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +39,7 @@ from fedsift.crypto.counts_bgv_rows import (
 )
 from fedsift.crypto.counts_plain import check_weights
 from fedsift.crypto.layout import Layout, choose_layout
+from fedsift.crypto.modular import last_share, recombine
 from fedsift.crypto.randomness import uniform_below
 from fedsift.crypto.seal import (
     FLOODING_BITS,
@@ -82,9 +82,14 @@ class BGVPlan:
     n_groups: int
 
     @property
+    def moduli(self) -> tuple[int, ...]:
+        """The plaintext primes."""
+        return tuple(parameters.plain_modulus for parameters in self.parameters)
+
+    @property
     def numbers(self) -> dict[str, int]:
         """The public parameters as they travel."""
-        moduli = {f"plain_{i}": p.plain_modulus for i, p in enumerate(self.parameters)}
+        moduli = {f"plain_{i}": modulus for i, modulus in enumerate(self.moduli)}
         return {
             "degree": _DEGREE,
             "levels": _LEVELS,
@@ -166,7 +171,9 @@ class BGVColumnOwner:
         packed_rows = math.ceil(n_rows / plan.row_digits)
         residues = self._residues(sealed, [packed_rows] * plan.n_groups)
         if not self.spec.counting:
-            values = [_recombine([r[g] for r in residues], plan) for g in range(plan.n_groups)]
+            values = [
+                recombine([r[g] for r in residues], plan.moduli) for g in range(plan.n_groups)
+            ]
             return self._in_range(np.stack(values, axis=1))
         (packed,) = residues  # one prime is enough for counts; they are never negative
         digits = _unpack(np.stack(packed, axis=1).astype(np.int64), plan)
@@ -187,7 +194,7 @@ class BGVColumnOwner:
                 products = (left * right).reshape(n_features, n_cells).sum(axis=1)
                 total = (total + products + correction.astype(object)) % parameters.plain_modulus
             totals.append(total)
-        return self._in_range(_recombine(totals, plan))
+        return self._in_range(recombine(totals, plan.moduli))
 
     def _in_range(self, values: BigArray) -> BigArray:
         """Refuse results beyond the agreed range: an overflow, or a party that computes wrongly."""
@@ -355,12 +362,7 @@ class BGVColumnGuest:
         for i, block in enumerate(blocks):
             shares = uniform_below(modulus, (2 * layout.groups, layout.block_rows))
             wanted = target[i * layout.block_rows : (i + 1) * layout.block_rows]
-            others = np.zeros(len(wanted), dtype=np.uint64)
-            for share in shares[:-1, : len(wanted)]:
-                others = (others + share) % np.uint64(modulus)
-            shares[-1, : len(wanted)] = (wanted + (np.uint64(modulus) - others)) % np.uint64(
-                modulus
-            )
+            shares[-1, : len(wanted)] = last_share(shares[:-1, : len(wanted)], wanted, modulus)
             masked = public.workspace.evaluator.add_plain(block, public.workspace.encode(shares))
             sealed.append(public.hide_circuit(masked, self._plan.noise_bits))
         return sealed
@@ -389,18 +391,6 @@ def _unpack(values: IntArray, plan: BGVPlan) -> IntArray:
     return np.stack(
         [(rows >> (d * plan.digit_bits)) & mask for d in range(plan.column_digits)], axis=2
     )
-
-
-def _recombine(residues: Sequence[npt.NDArray[np.generic]], plan: BGVPlan) -> BigArray:
-    """Signed integers from their residues modulo each plaintext prime (Chinese remainders)."""
-    moduli = [p.plain_modulus for p in plan.parameters]
-    product = math.prod(moduli)
-    terms = [
-        r.astype(object) * (product // m * pow(product // m, -1, m))
-        for r, m in zip(residues, moduli, strict=True)
-    ]
-    total: BigArray = reduce(np.add, terms) % product
-    return np.where(total > product // 2, total - product, total)
 
 
 def _shares_of_zero(count: int, length: int, modulus: int) -> BigArray:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.counts import BigArray, BinnedRows, IntegerRows, Rows
+from fedsift.crypto.modular import scale_rows
 
 RowValues = Callable[[slice, slice], npt.NDArray[np.uint64]]
 """Dense values modulo t of some matrix rows over some samples."""
@@ -70,7 +71,7 @@ def two_sides(rows: Rows, weights: BigArray, modulus: int) -> RowValues:
     def values(wanted: slice, samples: slice) -> npt.NDArray[np.uint64]:
         left = slice(min(wanted.start, cells), min(wanted.stop, cells))
         right = slice(max(wanted.start, cells) - cells, max(wanted.stop, cells) - cells)
-        scaled = _times(plain(right, samples), factors[right], modulus)
+        scaled = scale_rows(plain(right, samples), factors[right], modulus)
         return np.concatenate([plain(left, samples), scaled])
 
     return values
@@ -80,7 +81,9 @@ def correction_values(rows: Rows, factor: npt.NDArray[np.uint64], modulus: int) 
     """Row ``f`` of the correction: what multiplies the column at each sample."""
     if isinstance(rows, IntegerRows):
         plain = values_of(rows, modulus)
-        return lambda wanted, samples: _times(plain(wanted, samples), factor[wanted, 0], modulus)
+        return lambda wanted, samples: scale_rows(
+            plain(wanted, samples), factor[wanted, 0], modulus
+        )
     codes = rows.codes
 
     def values(wanted: slice, samples: slice) -> npt.NDArray[np.uint64]:
@@ -89,21 +92,3 @@ def correction_values(rows: Rows, factor: npt.NDArray[np.uint64], modulus: int) 
         return looked_up
 
     return values
-
-
-def _times(
-    values: npt.NDArray[np.uint64], factors: npt.NDArray[np.uint64], modulus: int
-) -> npt.NDArray[np.uint64]:
-    """Row-wise products modulo t, exact although two 45-bit numbers overflow 64 bits."""
-    if modulus.bit_length() <= 31 or (values.size and int(values.max()) <= 1):
-        short: npt.NDArray[np.uint64] = values * factors[:, None] % np.uint64(modulus)
-        return short
-    low_bits = np.uint64(63 - modulus.bit_length())
-    result = np.zeros_like(values)
-    remaining, scale = values.copy(), factors[:, None] % np.uint64(modulus)
-    mask = (np.uint64(1) << low_bits) - np.uint64(1)
-    while remaining.any():
-        result = (result + (remaining & mask) * scale) % np.uint64(modulus)
-        remaining >>= low_bits
-        scale = (scale << low_bits) % np.uint64(modulus)
-    return result

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.crypto.modular import sum_modulo
+
 # Measured milliseconds at degree 8192, only their ratios matter for the choice.
 _FACTOR_COST = 0.8
 _ROTATION_COST = 3.1
@@ -77,11 +79,7 @@ class Layout:
 
     def add_parts(self, slots: npt.NDArray[np.uint64], modulus: int) -> npt.NDArray[np.uint64]:
         """Add the slots of each matrix row modulo t; shape (block_rows,)."""
-        parts = slots.reshape(2 * self.groups, self.block_rows)
-        total = np.zeros(self.block_rows, dtype=np.uint64)
-        for part in parts:
-            total = (total + part) % np.uint64(modulus)
-        return total
+        return sum_modulo(slots.reshape(2 * self.groups, self.block_rows), modulus)
 
 
 def choose_layout(

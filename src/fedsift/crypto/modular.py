@@ -101,3 +101,19 @@ def recombine(parts: Sequence[Residues], moduli: Sequence[int]) -> BigArray:
         total = total + part.astype(object) * (others * pow(others, -1, modulus))
     folded: BigArray = (total + product // 2) % product - product // 2
     return folded
+
+
+def scale_rows(values: Residues, factors: Residues, modulus: int) -> Residues:
+    """Row-wise products modulo t, exact although two 45-bit numbers overflow 64 bits."""
+    if modulus.bit_length() <= 31 or (values.size and int(values.max()) <= 1):
+        short: Residues = values * factors[:, None] % np.uint64(modulus)
+        return short
+    low_bits = np.uint64(63 - modulus.bit_length())
+    result = np.zeros_like(values)
+    remaining, scale = values.copy(), factors[:, None] % np.uint64(modulus)
+    mask = (np.uint64(1) << low_bits) - np.uint64(1)
+    while remaining.any():
+        result = (result + (remaining & mask) * scale) % np.uint64(modulus)
+        remaining >>= low_bits
+        scale = (scale << low_bits) % np.uint64(modulus)
+    return result

@@ -15,6 +15,7 @@ from fedsift.errors import ParameterError
 from fedsift.protocol import Message, Policy, Protocol, Role, Transcript
 from fedsift.protocol.policy import OPEN, PlannedDisclosure, check_before
 from fedsift.protocol.protocol import placement_of
+from fedsift.result import SelectionResult
 from fedsift.runtime import Outcome, run_embedded
 from fedsift.runtime.embedded import DEFAULT_TIMEOUT_SECONDS
 from fedsift.runtime.session import Observer
@@ -100,6 +101,55 @@ def execute(
         observer=observer,
         keep_frames=keep_frames,
         protected=prepared.security_bits > 0,
+    )
+
+
+def build_result(
+    federation: Federation,
+    prepared: Prepared,
+    outcome: Outcome,
+    *,
+    selected: Mapping[str, Sequence[str]],
+    parameters: Mapping[str, Any],
+    crypto: str,
+    seed: int | None,
+    scores: Mapping[str, Mapping[str, float]] | None = None,
+    ranking: Mapping[str, Mapping[str, int]] | None = None,
+    participants: Mapping[str, float] | None = None,
+    history: Sequence[Mapping[str, Any]] | None = None,
+    warnings: Sequence[str] = (),
+) -> SelectionResult:
+    """A result from a method's outcome; cost, ledger, shapes and versions are filled in here.
+
+    Selected names are listed in their owner's column order. ``history`` defaults to the traffic by
+    round; a method with steps of its own (epochs, rounds of a swarm) gives them instead.
+    """
+    order = {party: list(table.feature_names) for party, table in federation.tables.items()}
+    return SelectionResult(
+        method=prepared.protocol.name,
+        setting=federation.setting,
+        selected={
+            party: tuple(sorted(names, key=order[party].index)) for party, names in selected.items()
+        },
+        scores={party: dict(values) for party, values in (scores or {}).items()},
+        ranking={party: dict(values) for party, values in (ranking or {}).items()},
+        history=(
+            history_of(outcome.transcript)
+            if history is None
+            else tuple(dict(entry) for entry in history)
+        ),
+        participants=dict(participants or {}),
+        traffic=outcome.transcript.traffic(),
+        timings=outcome.timings,
+        disclosures=outcome.ledger.rows(),
+        parameters=dict(parameters),
+        security="secure" if prepared.security_bits else "plain",
+        security_bits=prepared.security_bits,
+        crypto=crypto,
+        seed=seed,
+        shape=shape_of(federation),
+        versions=versions(),
+        warnings=(*federation.warnings, *warnings),
     )
 
 

@@ -20,16 +20,13 @@ from fedsift.methods import (
 )
 from fedsift.methods.filter_scores import Params, plain_scores
 from fedsift.protocol.policy import OPEN
-from fedsift.result import SelectionResult
 from fedsift.selectors.base import FederatedSelector, number_to_select, scores_in_order
 from fedsift.selectors.execution import (
     Prepared,
+    build_result,
     execute,
-    history_of,
     make_plan,
     policies_for,
-    shape_of,
-    versions,
 )
 from fedsift.selectors.score_name import ScoreParameter
 
@@ -293,13 +290,12 @@ class FilterSelector(FederatedSelector):
             columns = next(iter(federation.tables.values())).feature_names
             names = {party: list(columns) for party in federation.tables}
             ranking, remarks = outcome.value.for_parties(tuple(federation.tables))
-        return SelectionResult(
-            method="filter",
-            setting=federation.setting,
+        return build_result(
+            federation,
+            prepared,
+            outcome,
             selected={
-                party: tuple(
-                    sorted((names[party][i] for i in chosen), key=_order(federation, party))
-                )
+                party: [names[party][i] for i in chosen]
                 for party, chosen in ranking.selected.items()
             },
             scores={
@@ -310,18 +306,10 @@ class FilterSelector(FederatedSelector):
                 party: dict(zip(names[party], ranks.tolist(), strict=True))
                 for party, ranks in ranking.ranks.items()
             },
-            history=history_of(outcome.transcript),
-            traffic=outcome.transcript.traffic(),
-            timings=outcome.timings,
-            disclosures=outcome.ledger.rows(),
             parameters=_plain_parameters(self.get_params(deep=False), params),
-            security=self.security,
-            security_bits=prepared.security_bits,
             crypto=params.scheme if federation.setting == "vertical" else "masked sums",
             seed=params.seed,
-            shape=shape_of(federation),
-            versions=versions(),
-            warnings=(*federation.warnings, *remarks),
+            warnings=tuple(remarks),
         )
 
     def __sklearn_tags__(self):
@@ -338,11 +326,6 @@ def _names_and_remarks(nodes):
             names[party] = facts["names"]
             remarks += facts["remarks"]
     return names, remarks
-
-
-def _order(federation, party):
-    """Selected names are listed in the party's own column order."""
-    return list(federation.tables[party].feature_names).index
 
 
 def _plain_parameters(given, params):
