@@ -140,7 +140,8 @@ def test_two_guests_with_equal_products(
     assert budgets["sparse"][0] >= budgets["dense"][0] + 2
     assert spreads["dense"][0] > 4 * spreads["sparse"][0]
     # ... with it, neither does, and the coefficients come from one distribution.
-    assert budgets["sparse"][1] == budgets["dense"][1]
+    # The budget is the whole-bit floor of one random maximum: equal noise may straddle a bit.
+    assert abs(budgets["sparse"][1] - budgets["dense"][1]) <= 1
     assert spreads["dense"][1] == pytest.approx(spreads["sparse"][1], rel=0.05)
     assert stats.ks_2samp(*noises).pvalue > 1e-4
 
