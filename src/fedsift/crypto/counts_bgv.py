@@ -102,7 +102,7 @@ class BGVPlan:
 
 def make_plan(spec: ColumnSpec) -> BGVPlan:
     """Choose plaintext primes, digits and layout so that every result fits and can be hidden."""
-    terms = max(64, spec.n_samples)
+    terms = spec.n_samples * spec.n_columns
     spare = _LEVELS * 54 - FLOODING_BITS - 3 - (product_noise_bits(0, terms))
     max_bits = math.floor(spare / 2)
     digit_bits, column_digits, row_digits = 0, 1, 1
@@ -117,17 +117,21 @@ def make_plan(spec: ColumnSpec) -> BGVPlan:
         bits = max(20, math.ceil((spec.result_bits + 2) / count) + 1)
     primes = plain_primes(_DEGREE, bits, count)
     groups_of_columns = math.ceil(spec.n_columns / column_digits)
-    matrices = [math.ceil(spec.expected_rows / row_digits)]
-    if spec.expected_features:
-        matrices.append(spec.expected_features)
-    layout = choose_layout(_DEGREE // 2, spec.n_samples, matrices, groups_of_columns)
+    layout = choose_layout(
+        _DEGREE // 2,
+        spec.n_samples,
+        shared_rows=math.ceil(spec.expected_rows / row_digits),
+        own_rows=spec.expected_features,
+        n_columns=groups_of_columns,
+    )
+    added_terms = layout.period * layout.n_chunks(spec.n_samples) * groups_of_columns
     return BGVPlan(
         parameters=tuple(SealParameters("bgv", _DEGREE, _LEVELS, prime) for prime in primes),
         layout=layout,
         digit_bits=digit_bits,
         column_digits=column_digits,
         row_digits=row_digits,
-        noise_bits=product_noise_bits(bits, layout.period * layout.n_chunks(spec.n_samples)),
+        noise_bits=product_noise_bits(bits, added_terms),
         n_chunks=layout.n_chunks(spec.n_samples),
         n_groups=groups_of_columns,
     )
@@ -183,17 +187,14 @@ class BGVColumnOwner:
     def open_quadratics(self, sealed: Ciphertexts, n_features: int, n_cells: int) -> BigArray:
         """Decrypt to one exact integer per feature."""
         plan, cells = self._plan, n_features * n_cells
-        lengths = [2 * cells] * plan.n_groups + [n_features] * plan.n_groups
+        lengths = [2 * cells] * plan.n_groups + [n_features]
         totals = []
         for parameters, parts in zip(plan.parameters, self._residues(sealed, lengths), strict=True):
-            total = np.zeros(n_features, dtype=object)
-            for masked, correction in zip(
-                parts[: plan.n_groups], parts[plan.n_groups :], strict=True
-            ):
+            total = parts[-1].astype(object)
+            for masked in parts[:-1]:
                 left, right = masked[:cells].astype(object), masked[cells:].astype(object)
-                products = (left * right).reshape(n_features, n_cells).sum(axis=1)
-                total = (total + products + correction.astype(object)) % parameters.plain_modulus
-            totals.append(total)
+                total += (left * right).reshape(n_features, n_cells).sum(axis=1)
+            totals.append(total % parameters.plain_modulus)
         return self._in_range(recombine(totals, plan.moduli))
 
     def _in_range(self, values: BigArray) -> BigArray:
@@ -304,16 +305,17 @@ class BGVColumnGuest:
         for k, results in enumerate(self._multiply(prime, sides, 2 * cells, range(groups))):
             blobs += self._seal(prime, results, masks[k].ravel())
 
-        # Corrections of single columns would reveal per-class quadratics: shares of zero hide them.
-        shares = _shares_of_zero(groups, rows.n_features, modulus)
+        # Corrections are added over the columns: single ones would reveal per-class quadratics.
+        total: list[list[seal.Ciphertext]] = []
+        constant = np.zeros(rows.n_features, dtype=object)
         for k in range(groups):
             left, right = masks[k].astype(object)
+            constant -= (left * right).sum(axis=1)
             factor = -(right + weights * left) % modulus
-            constant = (shares[k] - (left * right).sum(axis=1)) % modulus
             values = correction_values(rows, factor.astype(np.uint64), modulus)
-            (results,) = self._multiply(prime, values, rows.n_features, range(k, k + 1))
-            blobs += self._seal(prime, results, constant.astype(np.uint64))
-        return blobs
+            part = list(self._multiply(prime, values, rows.n_features, range(k, k + 1)))
+            total = _add_blocks(self._publics[prime], total, part) if total else part
+        return blobs + self._seal(prime, total[0], (constant % modulus).astype(np.uint64))
 
     def _multiply(
         self, prime: int, values: RowValues, n_rows: int, groups: range
@@ -391,13 +393,6 @@ def _unpack(values: IntArray, plan: BGVPlan) -> IntArray:
     return np.stack(
         [(rows >> (d * plan.digit_bits)) & mask for d in range(plan.column_digits)], axis=2
     )
-
-
-def _shares_of_zero(count: int, length: int, modulus: int) -> BigArray:
-    """``count`` vectors, each uniform, that add up to zero modulo t."""
-    shares = uniform_below(modulus, (count, length)).astype(object)
-    shares[-1] = -shares[:-1].sum(axis=0) % modulus
-    return shares
 
 
 def _rotated_copies(

@@ -12,7 +12,6 @@ adding those slots gives the product. The number of plaintext factors is about
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,16 +82,24 @@ class Layout:
 
 
 def choose_layout(
-    row_size: int, n_samples: int, row_counts: Sequence[int], n_columns: int
+    row_size: int, n_samples: int, *, shared_rows: int, own_rows: int, n_columns: int
 ) -> Layout:
-    """The cheapest layout for matrices with these numbers of rows against some columns."""
+    """The cheapest layout for one matrix against all columns and one against each of them.
+
+    Parameters
+    ----------
+    shared_rows : int
+        Rows of the matrix that meets every column: its factors are encoded once.
+    own_rows : int
+        Rows of the matrices that meet one column each, results added up; 0 if there are none.
+    """
     best: tuple[float, Layout] | None = None
     period = 8
     while period <= min(_MAX_PERIOD, row_size):
         groups = 1
         while groups * period <= row_size:
             layout = Layout(row_size, period, groups)
-            cost = _cost(layout, n_samples, row_counts, n_columns)
+            cost = _cost(layout, n_samples, shared_rows, own_rows, n_columns)
             if best is None or cost < best[0]:
                 best = (cost, layout)
             groups *= 2
@@ -101,10 +108,11 @@ def choose_layout(
     return best[1]
 
 
-def _cost(layout: Layout, n_samples: int, row_counts: Sequence[int], n_columns: int) -> float:
-    chunks = layout.n_chunks(n_samples)
-    blocks = sum(layout.n_blocks(n_rows) for n_rows in row_counts)
-    factors = blocks * layout.period * (1 + (n_columns - 1) / 3)
-    rotations = n_columns * (layout.baby_steps + blocks * layout.giant_steps)
-    work = chunks * (_FACTOR_COST * factors + _ROTATION_COST * rotations)
-    return work + _RESULT_COST * blocks * n_columns
+def _cost(layout: Layout, n_samples: int, shared_rows: int, own_rows: int, n_columns: int) -> float:
+    shared = layout.n_blocks(shared_rows)
+    own = layout.n_blocks(own_rows) if own_rows else 0
+    # Once encoded, a factor costs a third of its price for every further column.
+    factors = layout.period * (shared * (1 + (n_columns - 1) / 3) + own * n_columns)
+    rotations = n_columns * (layout.baby_steps + (shared + own) * layout.giant_steps)
+    work = layout.n_chunks(n_samples) * (_FACTOR_COST * factors + _ROTATION_COST * rotations)
+    return work + _RESULT_COST * (shared * n_columns + own)
