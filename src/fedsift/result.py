@@ -54,6 +54,11 @@ class Traffic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: tuple[TrafficRow, ...] = ()
 
     @property
+    def bytes(self) -> int:
+        """All bytes that crossed between parties."""
+        return self.n_bytes
+
+    @property
     def by_message(self) -> dict[str, int]:
         """Bytes by message type."""
         totals: dict[str, int] = {}

@@ -163,7 +163,8 @@ def test_the_result_survives_its_file(tmp_path):
     again = fs.SelectionResult.load(path)
     assert again == result
     assert again.seed == 4
-    assert again.traffic.n_bytes == sum(again.traffic.by_message.values()) > 0
+    assert again.traffic.bytes == sum(again.traffic.by_message.values()) > 0
+    assert again.traffic.bytes == sum(again.traffic.by_party.values())
     assert {"encrypt", "evaluate", "decrypt", "wait", "total"} <= set(again.timings)
     assert [p.name for p in path.parent.iterdir()] == ["result.json"]
 
