@@ -43,3 +43,15 @@ def test_every_command_of_the_readme_exists():
     known = set(get_command(app).commands)
     named = set(re.findall(r"^fedsift (\w+)", README, re.MULTILINE))
     assert named <= known
+
+
+def test_the_tables_of_the_method_pages_come_from_the_declarations():
+    spec = importlib.util.spec_from_file_location("learns", ROOT / "docs" / "who_learns_what.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    pages = sorted((ROOT / "docs" / "methods").glob("*.md"))
+    assert pages
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert "<!-- learns:" in text, page.name
+        assert module.updated(text) == text, page.name
