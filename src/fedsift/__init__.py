@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from fedsift.data import Federation, PartyTable, split_horizontal, split_vertical
     from fedsift.protocol import Policy
     from fedsift.result import SelectionResult
-    from fedsift.selectors import FilterSelector
+    from fedsift.selectors import DCFSSelector, FilterSelector
 
 __version__ = "0.1.0"
 
 # Names are looked up on first use, so that `import fedsift` and `fedsift --help` stay fast.
 _HOMES = {
+    "DCFSSelector": "fedsift.selectors",
     "Federation": "fedsift.data",
     "FilterSelector": "fedsift.selectors",
     "PartyTable": "fedsift.data",
@@ -29,6 +30,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "DCFSSelector",
     "Federation",
     "FilterSelector",
     "PartyTable",

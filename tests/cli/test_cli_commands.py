@@ -136,10 +136,12 @@ def test_no_progress_without_a_terminal_or_when_quiet(terminal, quiet):
 def test_methods_list_their_disclosures():
     entries = call("methods", "--json").json
 
-    assert [entry["name"] for entry in entries] == ["filter"]
-    kinds = {(row["setting"], row["kind"]) for row in entries[0]["disclosures"]}
+    by_name = {entry["name"]: entry for entry in entries}
+    assert {"dcfs", "filter"} <= set(by_name)
+    kinds = {(row["setting"], row["kind"]) for row in by_name["filter"]["disclosures"]}
     assert {("vertical", "feature-scores"), ("horizontal", "pooled-sums")} <= kinds
-    assert entries[0]["parameters"]["n_features_to_select"] == 10
+    assert by_name["filter"]["parameters"]["n_features_to_select"] == 10
+    assert all(entry["disclosures"] for entry in entries)
     assert "own-scores" in call("methods").out
 
 

@@ -93,6 +93,14 @@ class Method:
 
 METHODS = (
     Method(
+        "dcfs",
+        "Unsupervised: keeps the structure of all parties' rows, aligned through anchor data.",
+        "features",
+        "fedsift.selectors:DCFSSelector",
+        {"horizontal": "fedsift.methods.dcfs:PROTOCOL"},
+        {"n_features_to_select": (int, float), "n_anchors": (int, str)},
+    ),
+    Method(
         "filter",
         "Ranks features by one score: gini, f, mi, chi2, iv or variance.",
         "features",

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """scikit-learn estimators: they translate, the methods compute."""
 
+from fedsift.selectors.dcfs import DCFSSelector
 from fedsift.selectors.filter import FilterSelector
 
-__all__ = ["FilterSelector"]
+__all__ = ["DCFSSelector", "FilterSelector"]

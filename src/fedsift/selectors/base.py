@@ -24,6 +24,9 @@ DEFAULT_N_FEATURES = 10
 class FederatedSelector(SelectorMixin, BaseEstimator):
     """Base class: builds a federation from arrays, or takes one, and keeps the outcome."""
 
+    _allow_nan = True
+    """Whether missing values are a matter of course for the method."""
+
     @abstractmethod
     def fit(self, X, y=None):
         """Run the method."""
@@ -41,7 +44,7 @@ class FederatedSelector(SelectorMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = self._allow_nan
         tags.input_tags.sparse = False
         return tags
 
@@ -69,7 +72,7 @@ class FederatedSelector(SelectorMixin, BaseEstimator):
             return X, y
         arguments = {
             "dtype": "numeric",
-            "ensure_all_finite": "allow-nan",
+            "ensure_all_finite": "allow-nan" if self._allow_nan else True,
             "ensure_min_samples": 2,
             "reset": reset,
         }

@@ -1,0 +1,145 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of DCFS, in the order they are first sent."""
+
+from __future__ import annotations
+
+from fedsift.crypto.wire import Ciphertexts, PublicKeys
+from fedsift.protocol import MaskedArray, Message, PublicArray, message
+
+
+@message(flow="coordinator -> member", reveals="nothing: asks for a masking key")
+class Hello(Message, frozen=True):
+    """Opens the run."""
+
+
+@message(flow="member -> coordinator", reveals="schema: number of columns, as all members share it")
+class Greeting(Message, frozen=True):
+    """A member's masking key."""
+
+    key: PublicKeys
+    n_features: int
+
+
+@message(flow="coordinator -> member", reveals="nothing: public masking keys of all members")
+class Roster(Message, frozen=True):
+    """Everybody's masking key."""
+
+    keys: dict[str, PublicKeys]
+
+
+@message(flow="member -> coordinator", reveals="nothing: sealed for the other members")
+class SecretDealt(Message, frozen=True):
+    """The first member's secret for the anchors, sealed for each other one; empty from the rest."""
+
+    sealed: dict[str, Ciphertexts]
+
+
+@message(flow="coordinator -> member", reveals="nothing: passes on what another member sealed")
+class AnchorSecret(Message, frozen=True):
+    """The secret that anchors are drawn from."""
+
+    sealed: Ciphertexts
+
+
+@message(flow="coordinator -> member", reveals="nothing: asks for masked sums")
+class SumsWanted(Message, frozen=True):
+    """Asks for sums and squares of every column."""
+
+
+@message(
+    flow="member -> coordinator",
+    reveals="pooled-sums: totals over all members; one member's part is masked",
+)
+class MaskedSums(Message, frozen=True):
+    """One member's numbers under pairwise masks."""
+
+    sums: MaskedArray
+
+
+@message(flow="coordinator -> member", reveals="nothing: asks for the ends of every column")
+class RangesWanted(Message, frozen=True):
+    """Asks for smallest and largest values, as the paper's anchors need them."""
+
+
+@message(
+    flow="member -> coordinator",
+    reveals="column-ranges: smallest and largest value of every column of the party",
+)
+class ColumnRanges(Message, frozen=True):
+    """Ends of every column, shape (2, n_features)."""
+
+    ends: PublicArray
+
+
+@message(
+    flow="coordinator -> member",
+    reveals="pooled-moments: common mean and spread of every column, and the anchors' range",
+    about="member",
+)
+class CommonScale(Message, frozen=True):
+    """What everybody scales by; asks for the first image."""
+
+    mean: PublicArray
+    spread: PublicArray
+    low: PublicArray
+    high: PublicArray
+
+
+@message(
+    flow="member -> coordinator",
+    reveals="anchor-images: the party's projection of anchors the receiver does not know",
+)
+class Images(Message, frozen=True):
+    """B X^a, shape (p, r), fewer anchors than columns."""
+
+    image: PublicArray
+
+
+@message(
+    flow="member -> coordinator",
+    reveals="recoverable-projection: as many anchor images as columns, so that whoever knows the "
+    "anchors recovers the party's projection and the span of its rows",
+)
+class ImagesOfManyAnchors(Message, frozen=True):
+    """B X^a with at least as many anchors as columns, sent only after an explicit override."""
+
+    image: PublicArray
+
+
+@message(
+    flow="coordinator -> member",
+    reveals="alignment: how the receiver's projection maps to the common target",
+    about="member",
+)
+class AlignOne(Message, frozen=True):
+    """M_i for one party, shape (q, p); asks for the next image."""
+
+    matrix: PublicArray
+
+
+@message(
+    flow="coordinator -> member",
+    reveals="anchor-images: every party's projection of anchors that all members know",
+    about="member",
+)
+class AlignAll(Message, frozen=True):
+    """All images, as the paper shares them; asks for the next image."""
+
+    images: dict[str, PublicArray]
+
+
+@message(flow="coordinator -> member", reveals="nothing: asks for masked scores")
+class ScoresWanted(Message, frozen=True):
+    """Asks for the feature scores of the last update."""
+
+
+@message(
+    flow="coordinator -> member",
+    reveals="selection: which columns were selected",
+    about="member",
+)
+class Chosen(Message, frozen=True):
+    """The joint selection."""
+
+    features: tuple[int, ...]

@@ -1,0 +1,241 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""``DCFSSelector``: unsupervised selection by parties with different rows, via anchor data."""
+
+from __future__ import annotations
+
+import numbers
+
+import numpy as np
+
+from fedsift.data import Federation, split_horizontal
+from fedsift.errors import ParameterError
+from fedsift.methods import dcfs
+from fedsift.selectors.base import FederatedSelector, number_to_select, scores_in_order
+from fedsift.selectors.execution import Prepared, build_result, execute, make_plan, policies_for
+
+MAX_AUTO_ANCHORS = 500
+_FEWEST_ROWS = 3
+
+
+class DCFSSelector(FederatedSelector):
+    """Select features that keep the structure of all parties' rows, without labels.
+
+    Parameters
+    ----------
+    n_features_to_select : int or float
+        A number, or a share of all features. The default 10 keeps all if there are fewer.
+    alpha, beta : float
+        Weight of sparsity and of each party's local structure.
+    n_components : int
+        Dimensions of the common target.
+    n_anchors : int or "auto"
+        Anchors in total; ``auto`` is a quarter of the columns, at most 500. As many anchors as
+        columns give a party's projection away and are refused.
+    alignment : {"server", "open"}
+        ``server`` returns to each party only its own alignment; ``open`` shows everybody every
+        image, as the paper does.
+    anchor_range : {"public", "parties"}
+        ``parties`` draws anchors between the parties' minima and maxima, as the paper does, and
+        discloses those.
+    allow_many_anchors : bool
+        Accept as many anchors as columns; the ledger then says what that discloses.
+    n_iterations : int
+        Alternating updates; every one sends one image more.
+    parties : int or array of row owners
+        How to split arrays; ignored when ``fit`` gets a federation.
+    security : {"secure", "plain"}
+        ``plain`` sends sums without masks.
+    policy : Policy, dict of party to Policy, or None
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    support_, scores_, ranking_ : ndarray
+        The joint selection by the mean score of all parties.
+    party_scores_ : dict of party to ndarray
+        Every party's own scores.
+    party_support_ : dict of party to ndarray of bool
+        What each party would select by its own scores.
+    result_ : SelectionResult
+    """
+
+    _allow_nan = False
+
+    def __init__(
+        self,
+        *,
+        n_features_to_select=10,
+        alpha=1.0,
+        beta=1.0,
+        n_components=5,
+        n_anchors="auto",
+        alignment="server",
+        anchor_range="public",
+        allow_many_anchors=False,
+        n_iterations=5,
+        parties=2,
+        security="secure",
+        policy=None,
+        random_state=None,
+    ):
+        self.n_features_to_select = n_features_to_select
+        self.alpha = alpha
+        self.beta = beta
+        self.n_components = n_components
+        self.n_anchors = n_anchors
+        self.alignment = alignment
+        self.anchor_range = anchor_range
+        self.allow_many_anchors = allow_many_anchors
+        self.n_iterations = n_iterations
+        self.parties = parties
+        self.security = security
+        self.policy = policy
+        self.random_state = random_state
+
+    def fit(self, X, y=None):
+        """Run DCFS; labels are not used.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), DataFrame, or horizontal Federation
+        y : ignored
+
+        Returns
+        -------
+        self : DCFSSelector
+        """
+        return self.run(X, y)
+
+    def plan(self, X, y=None):  # noqa: ARG002 - every selector takes (X, y)
+        """Check settings and policies and list who would learn what; nothing is sent."""
+        _, prepared, _ = self._prepare(X)
+        return make_plan(prepared, policies_for(self.policy, tuple(prepared.nodes)))
+
+    def run(self, X, y=None, *, timeout_seconds=None, observer=None):  # noqa: ARG002
+        """As :meth:`fit`, with a time limit per request and an observer of the progress."""
+        federation, prepared, params = self._prepare(X)
+        policies = policies_for(self.policy, tuple(prepared.nodes))
+        outcome = execute(prepared, policies, timeout_seconds=timeout_seconds, observer=observer)
+        names = next(iter(federation.tables.values())).feature_names
+        joint = outcome.value
+        self.party_scores_ = {
+            party: roles[0].facts()["scores"]
+            for party, roles in prepared.nodes.items()
+            if party in federation.tables
+        }
+        self.party_support_ = {
+            party: _best(scores, params.n_features_to_select)
+            for party, scores in self.party_scores_.items()
+        }
+        parties = tuple(federation.tables)
+        chosen = [names[i] for i in joint.selected]
+        self.result_ = build_result(
+            federation,
+            prepared,
+            outcome,
+            selected=dict.fromkeys(parties, chosen),
+            scores={p: dict(zip(names, joint.scores.tolist(), strict=True)) for p in parties},
+            ranking={p: dict(zip(names, joint.ranks.tolist(), strict=True)) for p in parties},
+            parameters=_shown(params),
+            crypto="masked sums",
+            seed=params.seed,
+        )
+        self.support_ = federation.original_support(dict.fromkeys(parties, chosen))
+        self.scores_ = scores_in_order(federation, self.result_.scores)
+        self.ranking_ = scores_in_order(federation, self.result_.ranking).astype(int)
+        return self
+
+    def _prepare(self, X):
+        self._check_choices()
+        federation = self._rows_federation(X)
+        if federation.setting != "horizontal":
+            raise ParameterError(
+                "The federation is vertical.",
+                "DCFS needs parties with different rows of the same columns.",
+                "Use Federation.horizontal, or another method.",
+            )
+        n_features = federation.n_features
+        if n_features < 2:
+            raise ParameterError(
+                f"The federation has n_features = {n_features}.",
+                "DCFS needs at least two columns.",
+                "There is nothing to select from.",
+            )
+        n_anchors = self._number_of_anchors(n_features)
+        params = dcfs.Params(
+            n_features_to_select=number_to_select(self.n_features_to_select, n_features),
+            alpha=float(self.alpha),
+            beta=float(self.beta),
+            n_components=int(self.n_components),
+            n_anchors=n_anchors,
+            n_iterations=int(self.n_iterations),
+            alignment=self.alignment,
+            anchor_range=self.anchor_range,
+            many_anchors=dcfs.check_anchors(
+                n_anchors, n_features, allowed=bool(self.allow_many_anchors)
+            ),
+            protected=self.security == "secure",
+            seed=self._seed(),
+        )
+        nodes = dcfs.build_nodes(federation.tables, params)
+        bits = 128 if params.protected else 0
+        note = f"{n_anchors} anchors for {n_features} columns; images are disclosed as declared."
+        prepared = Prepared(dcfs.PROTOCOL, nodes, dcfs.messages_used(params), bits, notes=(note,))
+        return federation, prepared, params
+
+    def _rows_federation(self, X):
+        if isinstance(X, Federation):
+            self._adopt_federation(X)
+            return X
+        X, _ = self._check_arrays(X, None, needs_y=False)
+        parties = self.parties
+        if isinstance(parties, numbers.Integral):
+            parties = max(2, min(int(parties), len(X) // _FEWEST_ROWS))
+        # Without a seed the rows are still dealt out at random, as parties would hold them.
+        return split_horizontal(X, None, parties, random_state=self._seed() or 0)
+
+    def _number_of_anchors(self, n_features):
+        if isinstance(self.n_anchors, str) and self.n_anchors == "auto":
+            return max(1, min(MAX_AUTO_ANCHORS, n_features // 4))
+        if isinstance(self.n_anchors, (int, np.integer)) and self.n_anchors >= 1:
+            return int(self.n_anchors)
+        raise ParameterError(
+            f"n_anchors={self.n_anchors!r}.",
+            "A positive whole number or 'auto' is needed.",
+            "Use 'auto' for a quarter of the columns.",
+        )
+
+    def _check_choices(self):
+        choices = {
+            "alignment": ("server", "open"),
+            "anchor_range": ("public", "parties"),
+            "security": ("secure", "plain"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ParameterError(
+                    f"{name}={getattr(self, name)!r}.",
+                    f"One of {', '.join(allowed)} is needed.",
+                    "Choose one.",
+                )
+        limits = {"alpha": 0.0, "beta": 0.0, "n_components": 0, "n_iterations": 0}
+        for name, limit in limits.items():
+            value = getattr(self, name)
+            if not isinstance(value, (int, float, np.number)) or not limit < value < np.inf:
+                raise ParameterError(
+                    f"{name}={value!r}.", "A positive number is needed.", "Correct the setting."
+                )
+
+
+def _best(scores, n_select):
+    chosen = np.zeros(len(scores), dtype=bool)
+    chosen[np.argsort(-scores, kind="stable")[:n_select]] = True
+    return chosen
+
+
+def _shown(params):
+    """Settings as JSON."""
+    return {
+        name: value for name, value in vars(params).items() if name not in ("seed", "protected")
+    }
