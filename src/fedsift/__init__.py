@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from fedsift.data import Federation, PartyTable, split_horizontal, split_vertical
     from fedsift.protocol import Policy
     from fedsift.result import SelectionResult
-    from fedsift.selectors import DCFSSelector, FilterSelector
+    from fedsift.selectors import DCFSSelector, FilterSelector, FPSOSelector
 
 __version__ = "0.1.0"
 
 # Names are looked up on first use, so that `import fedsift` and `fedsift --help` stay fast.
 _HOMES = {
     "DCFSSelector": "fedsift.selectors",
+    "FPSOSelector": "fedsift.selectors",
     "Federation": "fedsift.data",
     "FilterSelector": "fedsift.selectors",
     "PartyTable": "fedsift.data",
@@ -31,6 +32,7 @@ _HOMES = {
 
 __all__ = [
     "DCFSSelector",
+    "FPSOSelector",
     "Federation",
     "FilterSelector",
     "PartyTable",

@@ -238,7 +238,7 @@ def test_bench_with_a_wrong_number_of_files(arguments):
     assert outcome.err.startswith("E201: ")
 
 
-@pytest.mark.parametrize("name", ["filters_vertical", "filters_horizontal"])
+@pytest.mark.parametrize("name", ["dcfs", "filters_horizontal", "filters_vertical", "fpso"])
 def test_the_example_jobs(name, tmp_path):
     job = EXAMPLES / f"{name}.toml"
 

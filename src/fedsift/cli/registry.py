@@ -101,6 +101,14 @@ METHODS = (
         {"n_features_to_select": (int, float), "n_anchors": (int, str)},
     ),
     Method(
+        "fpso",
+        "Searches a common subset with particle swarms, judged by accuracy at every party.",
+        "features",
+        "fedsift.selectors:FPSOSelector",
+        {"horizontal": "fedsift.methods.fpso:PROTOCOL"},
+        {"n_features_to_select": (int, float, str)},
+    ),
+    Method(
         "filter",
         "Ranks features by one score: gini, f, mi, chi2, iv or variance.",
         "features",

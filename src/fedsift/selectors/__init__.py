@@ -4,5 +4,6 @@
 
 from fedsift.selectors.dcfs import DCFSSelector
 from fedsift.selectors.filter import FilterSelector
+from fedsift.selectors.fpso import FPSOSelector
 
-__all__ = ["DCFSSelector", "FilterSelector"]
+__all__ = ["DCFSSelector", "FPSOSelector", "FilterSelector"]

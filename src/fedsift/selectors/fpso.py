@@ -1,0 +1,221 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""``FPSOSelector``: parties with different rows search a common subset with particle swarms."""
+
+from __future__ import annotations
+
+import numbers
+
+import numpy as np
+
+from fedsift.data import Federation, split_horizontal
+from fedsift.errors import ParameterError
+from fedsift.methods import fpso
+from fedsift.selectors.base import FederatedSelector, number_to_select
+from fedsift.selectors.execution import Prepared, build_result, execute, make_plan, policies_for
+
+
+class FPSOSelector(FederatedSelector):
+    """Select the subset of features that classifies best at all parties.
+
+    Parameters
+    ----------
+    n_features_to_select : "auto", int or float
+        ``auto`` lets the search decide; a number or share is the largest size allowed.
+    n_particles, n_iterations, n_rounds : int
+        Swarm size, steps per round, and rounds of exchange.
+    integration : {"mean", "max-min"}
+        Take the subset with the best mean accuracy, or with the best worst one. ``max-min`` needs
+        ``aggregation="third-party"``, because masked sums hide single accuracies.
+    aggregation : {"masked", "third-party"}
+        ``third-party`` shows the third party every accuracy, as the paper does.
+    mode : {"rounds", "best-of-local", "federated-fitness"}
+    k : int
+        Neighbours of the classifier that judges a subset.
+    classifier : scikit-learn classifier, optional
+        Judges subsets instead of nearest neighbours, much more slowly.
+    parties : int or array of row owners
+        How to split arrays; ignored when ``fit`` gets a federation.
+    security : {"secure", "plain"}
+    policy : Policy, dict of party to Policy, or None
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    support_ : ndarray of bool
+        The common subset.
+    party_support_ : dict of party to ndarray of bool
+        What each party should use: its own subset where that is better on its own training rows.
+    accuracy_ : float
+        Mean inner cross-validation accuracy of the common subset; optimistic, as it was maximised.
+    history_ : list of dict
+        Convergence by round and party.
+    result_ : SelectionResult
+    """
+
+    _allow_nan = False
+
+    def __init__(
+        self,
+        *,
+        n_features_to_select="auto",
+        n_particles=20,
+        n_iterations=25,
+        n_rounds=4,
+        integration="mean",
+        aggregation="masked",
+        mode="rounds",
+        k=3,
+        classifier=None,
+        parties=3,
+        security="secure",
+        policy=None,
+        random_state=None,
+    ):
+        self.n_features_to_select = n_features_to_select
+        self.n_particles = n_particles
+        self.n_iterations = n_iterations
+        self.n_rounds = n_rounds
+        self.integration = integration
+        self.aggregation = aggregation
+        self.mode = mode
+        self.k = k
+        self.classifier = classifier
+        self.parties = parties
+        self.security = security
+        self.policy = policy
+        self.random_state = random_state
+
+    def fit(self, X, y=None):
+        """Run FPSO-FS.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), DataFrame, or horizontal Federation
+        y : array-like of shape (n_samples,)
+            Classes; the federation brings its own.
+
+        Returns
+        -------
+        self : FPSOSelector
+        """
+        return self.run(X, y)
+
+    def plan(self, X, y=None):
+        """Check settings and policies and list who would learn what; nothing is sent."""
+        _, prepared, _ = self._prepare(X, y)
+        return make_plan(prepared, policies_for(self.policy, tuple(prepared.nodes)))
+
+    def run(self, X, y=None, *, timeout_seconds=None, observer=None):
+        """As :meth:`fit`, with a time limit per request and an observer of the progress."""
+        federation, prepared, params = self._prepare(X, y)
+        policies = policies_for(self.policy, tuple(prepared.nodes))
+        outcome = execute(prepared, policies, timeout_seconds=timeout_seconds, observer=observer)
+        members = {p: prepared.nodes[p][0] for p in federation.tables}
+        facts = {party: member.facts() for party, member in members.items()}
+        names = next(iter(federation.tables.values())).feature_names
+        chosen = [name for name, use in zip(names, outcome.value.mask, strict=True) if use]
+        own = [entry for member in members.values() for entry in member.history]
+        self.history_ = sorted(own + outcome.value.history, key=lambda e: (e["round"], e["party"]))
+        keeping = [party for party, fact in facts.items() if fact["keeps_own"]]
+        notes = [f"{party}: its own subset is better on its own rows." for party in keeping]
+        self.result_ = build_result(
+            federation,
+            prepared,
+            outcome,
+            selected=dict.fromkeys(federation.tables, chosen),
+            participants={party: fact["accuracy"] for party, fact in facts.items()},
+            parameters=_shown(params),
+            crypto="masked sums" if self.aggregation == "masked" else "none",
+            seed=params.seed,
+            history=self.history_,
+            warnings=notes,
+        )
+        self.support_ = federation.original_support(dict.fromkeys(federation.tables, chosen))
+        self.party_support_ = {party: fact["kept"].copy() for party, fact in facts.items()}
+        self.accuracy_ = outcome.value.accuracy
+        return self
+
+    def _prepare(self, X, y):
+        self._check_choices()
+        federation = self._rows_federation(X, y)
+        if federation.setting != "horizontal":
+            raise ParameterError(
+                "The federation is vertical.",
+                "FPSO-FS needs parties with different rows of the same columns.",
+                "Use Federation.horizontal, or another method.",
+            )
+        auto = isinstance(self.n_features_to_select, str) and self.n_features_to_select == "auto"
+        params = fpso.Params(
+            max_features=(
+                None if auto else number_to_select(self.n_features_to_select, federation.n_features)
+            ),
+            n_particles=int(self.n_particles),
+            n_iterations=int(self.n_iterations),
+            n_rounds=int(self.n_rounds),
+            integration=self.integration,
+            aggregation=self.aggregation,
+            mode=self.mode,
+            k=int(self.k),
+            classifier=self.classifier,
+            protected=self.security == "secure",
+            seed=self._seed(),
+        )
+        nodes = fpso.build_nodes(federation.tables, federation.targets, params)
+        bits = 128 if params.protected and self.aggregation == "masked" else 0
+        used = fpso.messages_used(params)
+        return federation, Prepared(fpso.PROTOCOL, nodes, used, bits), params
+
+    def _rows_federation(self, X, y):
+        if isinstance(X, Federation):
+            self._adopt_federation(X)
+            return X
+        X, y = self._check_arrays(X, y, needs_y=True)
+        parties = self.parties
+        if isinstance(parties, numbers.Integral):
+            fewest = max(fpso.Params.n_folds, int(self.k) + 1)
+            parties = max(2, min(int(parties), len(X) // fewest))
+        return split_horizontal(
+            X, y, parties, random_state=self._seed() or 0, task="classification"
+        )
+
+    def _check_choices(self):
+        choices = {
+            "integration": ("mean", "max-min"),
+            "aggregation": ("masked", "third-party"),
+            "mode": ("rounds", "best-of-local", "federated-fitness"),
+            "security": ("secure", "plain"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ParameterError(
+                    f"{name}={getattr(self, name)!r}.",
+                    f"One of {', '.join(allowed)} is needed.",
+                    "Choose one.",
+                )
+        if self.integration == "max-min" and self.aggregation == "masked":
+            raise ParameterError(
+                "integration='max-min' with aggregation='masked'.",
+                "The smallest accuracy cannot be read off a masked sum.",
+                "Use integration='mean', or aggregation='third-party' if the parties allow it.",
+            )
+        for name in ("n_particles", "n_iterations", "n_rounds", "k"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or value < 1:
+                raise ParameterError(
+                    f"{name}={value!r}.", "A positive whole number is needed.", "Correct it."
+                )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def _shown(params):
+    """Settings as JSON."""
+    shown = {k: v for k, v in vars(params).items() if k not in ("seed", "protected", "classifier")}
+    judge = (
+        "k nearest neighbours" if params.classifier is None else type(params.classifier).__name__
+    )
+    return {**shown, "classifier": judge}
