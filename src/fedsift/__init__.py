@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from fedsift.data import Federation, PartyTable, split_horizontal, split_vertical
     from fedsift.protocol import Policy
     from fedsift.result import SelectionResult
-    from fedsift.selectors import DCFSSelector, FilterSelector, FPSOSelector
+    from fedsift.selectors import (
+        DCFSSelector,
+        FilterSelector,
+        FPSOSelector,
+        InteractionSelector,
+        VFPSSelector,
+    )
 
 __version__ = "0.1.0"
 
@@ -23,10 +29,12 @@ _HOMES = {
     "FPSOSelector": "fedsift.selectors",
     "Federation": "fedsift.data",
     "FilterSelector": "fedsift.selectors",
+    "InteractionSelector": "fedsift.selectors",
     "PartyTable": "fedsift.data",
     "Policy": "fedsift.protocol",
     "SelectionResult": "fedsift.result",
     "split_horizontal": "fedsift.data",
+    "VFPSSelector": "fedsift.selectors",
     "split_vertical": "fedsift.data",
 }
 
@@ -35,9 +43,11 @@ __all__ = [
     "FPSOSelector",
     "Federation",
     "FilterSelector",
+    "InteractionSelector",
     "PartyTable",
     "Policy",
     "SelectionResult",
+    "VFPSSelector",
     "errors",
     "split_horizontal",
     "split_vertical",

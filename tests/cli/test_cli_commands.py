@@ -238,7 +238,9 @@ def test_bench_with_a_wrong_number_of_files(arguments):
     assert outcome.err.startswith("E201: ")
 
 
-@pytest.mark.parametrize("name", ["dcfs", "filters_horizontal", "filters_vertical", "fpso"])
+@pytest.mark.parametrize(
+    "name", ["dcfs", "filters_horizontal", "filters_vertical", "fpso", "interaction", "vfps"]
+)
 def test_the_example_jobs(name, tmp_path):
     job = EXAMPLES / f"{name}.toml"
 

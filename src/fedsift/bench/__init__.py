@@ -7,12 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fedsift.bench import filters
+from fedsift.bench import filters, interaction, vfps
 from fedsift.bench.store import compare, machine_facts
 from fedsift.errors import ParameterError
 
 SUITES: dict[str, Callable[[str, Callable[[str], None]], dict[str, Any]]] = {
     "filters": filters.run,
+    "interaction": interaction.run,
+    "vfps": vfps.run,
 }
 PROFILES = ("smoke", "regular", "paper")
 

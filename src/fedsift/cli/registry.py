@@ -119,6 +119,22 @@ METHODS = (
         },
         {"n_features_to_select": (int, float), "bins": (int, list, dict)},
     ),
+    Method(
+        "interaction",
+        "Ranks features by relevance and by how they interact with those already selected.",
+        "features",
+        "fedsift.selectors:InteractionSelector",
+        {"vertical": "fedsift.methods.interaction:PROTOCOL"},
+        {"n_features_to_select": (int, float, str)},
+    ),
+    Method(
+        "vfps",
+        "Selects participants by the mutual information of their columns with the label.",
+        "participants",
+        "fedsift.selectors:VFPSSelector",
+        {"vertical": "fedsift.methods.vfps:PROTOCOL"},
+        {"n_participants": (int, float)},
+    ),
 )
 
 

@@ -45,9 +45,7 @@ def receive(sealed: Ciphertexts, key: MaskingKey, dealer: PublicKeys) -> bytes:
     try:
         if sealed.scheme != SCHEME or len(sealed.blobs) != 1:
             raise ValueError
-        secret = ChaCha20Poly1305(_pair_key(key, dealer)).decrypt(
-            bytes(12), sealed.blobs[0], _DEAL
-        )
+        secret = ChaCha20Poly1305(_pair_key(key, dealer)).decrypt(bytes(12), sealed.blobs[0], _DEAL)
         if len(secret) != SECRET_BYTES:
             raise ValueError
     except (ValueError, InvalidTag) as error:

@@ -5,5 +5,13 @@
 from fedsift.selectors.dcfs import DCFSSelector
 from fedsift.selectors.filter import FilterSelector
 from fedsift.selectors.fpso import FPSOSelector
+from fedsift.selectors.interaction import InteractionSelector
+from fedsift.selectors.vfps import VFPSSelector
 
-__all__ = ["DCFSSelector", "FPSOSelector", "FilterSelector"]
+__all__ = [
+    "DCFSSelector",
+    "FPSOSelector",
+    "FilterSelector",
+    "InteractionSelector",
+    "VFPSSelector",
+]

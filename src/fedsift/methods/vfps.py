@@ -1,0 +1,414 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""VF-PS: which participants are worth having, by mutual information with the label.
+
+Paper 002 (VF-PS), sections 3.1 to 3.3 and Algorithm 1.
+
+Setting   Parties hold different columns of the same rows; one of them, the leader, the label.
+Roles     *leader* (drives, the only one with the secret key), *participant* (every party with
+          columns, the leader's own organisation among them if it has any), *aggregator* (a neutral
+          node without data and without key). No key server: the leader makes its own key.
+Adversary Honest but curious, single parties. Excluded: the aggregator together with a participant
+          (it could undo the pseudo-ids) or with the leader (it could decrypt every part).
+
+Who learns what
+  participant  the query rows, the pseudo-ids of candidates, whether it was selected.
+  aggregator   sub-rankings of pseudo-ids that change with every query, how deep they were read,
+               which groups are tested. It holds ciphertexts it cannot open.
+  leader       which rows are near, and for every tested group the order (with differences: a
+               factor can be found as a common divisor) of the candidates' summed distances, over
+               at least two other participants. ``design="separate"``: no participant is in two
+               sums of one query. ``greedy``, ``shapley``, ``brute-force`` and ``design="shared"``
+               compare overlapping groups; the sums then form a linear system that gives single
+               participants' distances away. They declare ``paired-groups`` for that.
+
+Algorithm 1, line by line
+  keys   leader only                          Leader._introduce
+  G      groups                               vfps_search
+  I_k    candidates (Figure 2)                Leader._fagin, Aggregator.merge
+  1-2    encrypt and send partial distances   Participant.partial_distances
+  3      sums per group                       Aggregator.add_up
+  4-6    decrypt, order, score                Leader._open
+
+Deviations, each with its reason
+  - Lines 3-5 hand sums to random participants that hold the key; here the leader alone decrypts,
+    blinded sums only, and needs no help to sort them.
+  - Groups of one are tested only where every participant's policy names them.
+  - The paper tests all groups on all queries. With more groups than participants that reveals
+    every participant's distances, blinded or not (see fedsift.attacks.distance_reconstruction), so
+    by default every query serves groups without common members.
+  - Candidates are searched by a fresh shuffle per query, in doubling blocks; the leader names the
+    exact depth, lists are cut behind ties.
+  - The importance is the mean score of a participant's groups (the text), not the sum (the
+    formula); counts include ties, so that constant columns score 0.
+  - Numeric targets: see :mod:`fedsift.maths.knn_mi`.
+
+A malicious participant can send wrong distances or rankings unnoticed; a malicious leader could ask
+for a query again under another number (participants refuse that in separate designs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.crypto import blinding
+from fedsift.crypto.masking import MaskingKey
+from fedsift.crypto.shuffle import SecretOrder, deal, new_secret
+from fedsift.data.table import PartyTable
+from fedsift.data.target import Target
+from fedsift.maths.fagin import FIRST_BLOCK, stop_depth
+from fedsift.maths.knn_mi import Alike, neighbours_wanted, term
+from fedsift.methods import vfps_search as search
+from fedsift.methods.vfps_local import Params, check_cap
+from fedsift.methods.vfps_messages import (
+    FORMS,
+    MESSAGES,
+    Candidates,
+    Choice,
+    CommonRows,
+    GroupsWanted,
+    Introduction,
+    Joined,
+    Opening,
+    Queries,
+    RankingWanted,
+    Scanned,
+    ScanWanted,
+    SharedSecret,
+    Stop,
+    divided,
+)
+from fedsift.methods.vfps_parties import Aggregator, Participant
+from fedsift.methods.vfps_search import Found, Group, Players
+from fedsift.protocol import DrivingRole, Network, Protocol, PublicArray, Role
+from fedsift.protocol.network import blaming
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+AGGREGATOR = "aggregator"
+PILOT_QUERIES = 4
+WORTHWHILE_SHARE = 0.5
+"""Fagin is given up where its candidates are a larger share of the rows than this."""
+
+_CHUNK_NUMBERS = 1 << 20
+_SCAN_NUMBERS = 1 << 19
+_MOST_RUNS = 128
+_MOST_KEPT_NUMBERS = 1 << 24  # 48 bytes each under BGV
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Some runs whose distances the aggregator holds."""
+
+    number: int
+    queries: Sequence[int]
+    rows: list[Integers | None]
+    segments: list[int]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the leader knows at the end."""
+
+    found: Found
+    stats: dict[str, Any]
+    remarks: tuple[str, ...]
+
+
+class Leader(DrivingRole, name="leader"):
+    """Owns the label and the only secret key; scores groups and chooses participants."""
+
+    def __init__(self, target: Target, own: str | None, params: Params) -> None:
+        classes = target.kind == "classes"
+        self._labels = Alike(target.codes) if classes else Alike(values=target.values)
+        self._n_rows = target.n_rows
+        self._own = own
+        self._params = params
+        self._rng = np.random.default_rng(params.seed)
+        self._owner = blinding.own_sums(params.scheme, security_bits=params.security_bits)
+        self._step = blinding.alignment(blinding.join_sums(self._owner.keys))
+        self._secret = new_secret()
+        self._n_runs = self._n_chunks = self._n_slots = 0
+        self._shares: dict[int, list[float]] = {}
+        self._kept: list[_Chunk] = []
+        self._too_large = False
+
+    async def drive(self, net: Network) -> Selection:
+        """Sections 3.2 and 3.3: score groups of participants, choose, tell everybody."""
+        names = net.members("participant")
+        await self._introduce(net)
+        self._players = Players(names, self._own, self._params.singles)
+        usable = np.flatnonzero(self._labels.usable)
+        n_queries = min(self._params.n_queries, len(usable))
+        self._queries = self._rng.permutation(usable)[:n_queries]
+
+        found = await self._search(net)
+
+        chosen = {name: Choice(name in found.selected) for name in names}
+        await net.tell("participant", chosen)
+        shares = [share for values in self._shares.values() for share in values]
+        stats = {
+            "slots": self._n_slots,
+            "runs": self._n_runs,
+            "candidate_share": float(np.mean(shares)) if shares else 1.0,
+            "n_queries": n_queries,
+        }
+        return Selection(found, stats, (*found.remarks, *self._fallbacks()))
+
+    async def _introduce(self, net: Network) -> None:
+        """Make keys, and deal the secret of the shuffles under pairwise keys."""
+        names = net.members("participant")
+        hello = Introduction(self._n_rows, len(names), self._params.k, self._params.strategy)
+        replies = await net.ask("participant", hello, Joined)
+        key, secrets = MaskingKey.generate(), {}
+        # The widest party decides the scale that all use.
+        cap = max(reply.cap_bits for reply in replies)
+        for name, reply in zip(names, replies, strict=True):
+            with blaming(name, "Introduction", 1):
+                check_cap(reply.cap_bits)
+                sealed = deal(self._secret, key, reply.key)
+            secrets[name] = SharedSecret(key.public, sealed, self._owner.keys, cap)
+        await net.tell("participant", secrets)
+        await net.tell(AGGREGATOR, Opening(self._n_rows, self._owner.keys))
+
+    async def _search(self, net: Network) -> Found:
+        params, players, wanted = self._params, self._players, self._params.n_participants
+
+        async def evaluate(groups: Sequence[Group]) -> dict[Group, Floats]:
+            return await self._on_all_queries(groups, net, keep=params.strategy == "greedy")
+
+        if params.strategy == "greedy":
+            return await search.greedy(players, wanted, evaluate)
+        if params.strategy == "brute-force":
+            return await search.brute_force(players, wanted, evaluate)
+        if params.strategy == "shapley":
+            return await search.shapley(players, wanted, params.n_groups, self._rng, evaluate)
+        if params.strategy == "individual":
+            terms = await evaluate([(name,) for name in players.names])
+            return search.from_shared(players, wanted, terms)
+        groups = search.random_groups(players, params.n_groups, self._rng)
+        if params.design == "shared":
+            return search.from_shared(players, wanted, await evaluate(groups))
+        served = search.assign(players, groups, len(self._queries), self._rng)
+        parts: dict[Group, Floats] = {}
+        for group, numbers in served.items():
+            terms = await self._score(group, [group], self._queries[numbers].tolist(), net)
+            parts.update(terms)
+        return search.from_separate(players, wanted, parts)
+
+    async def _on_all_queries(
+        self, groups: Sequence[Group], net: Network, *, keep: bool
+    ) -> dict[Group, Floats]:
+        """Terms of groups that are all tested on the same queries."""
+        queries = self._queries.tolist()
+        if not groups:
+            return {}
+        if not self._params.batching:
+            terms: dict[Group, Floats] = {}
+            for group in groups:
+                terms.update(await self._score(group, [group], queries, net))
+            return terms
+        # Inclusion property: the complete group's candidates serve every group.
+        members = self._players.names
+        if keep and not self._kept and not self._too_large:
+            await self._keep_parts(members, queries, net)
+        if not keep or self._too_large:
+            return await self._score(members, groups, queries, net)
+        parts = [await self._open(chunk, groups, net, last=False) for chunk in self._kept]
+        return {g: np.concatenate([part[g] for part in parts]) for g in groups}
+
+    async def _keep_parts(self, members: Group, queries: list[int], net: Network) -> None:
+        """Have all parts sent once for the whole search, unless they fill the memory."""
+        start = 0
+        while start < len(queries):
+            part = queries[start : start + self._chunk_size(len(members))]
+            self._kept.append(await self._collect(members, part, net))
+            start += len(part)
+            share = sum(self._kept[-1].segments) / len(part) * len(queries)
+            if share * len(members) > _MOST_KEPT_NUMBERS:
+                self._kept, self._too_large = [], True
+                return
+
+    async def _score(
+        self, members: Group, groups: Sequence[Group], queries: list[int], net: Network
+    ) -> dict[Group, Floats]:
+        """Collect and open chunk by chunk, so that memory does not grow with the queries."""
+        parts: dict[Group, list[Floats]] = {group: [np.empty(0)] for group in groups}
+        start = 0
+        while start < len(queries):
+            some = queries[start : start + self._chunk_size(len(members))]
+            chunk = await self._collect(members, some, net)
+            for group, terms in (await self._open(chunk, groups, net, last=True)).items():
+                parts[group].append(terms)
+            start += len(some)
+        return {group: np.concatenate(terms) for group, terms in parts.items()}
+
+    # How candidates are found
+
+    def _chunk_size(self, n_members: int) -> int:
+        """Runs that go together: a few while it is open whether Fagin pays, then many."""
+        if self._worthwhile(n_members) is None:
+            return PILOT_QUERIES
+        numbers = _CHUNK_NUMBERS if self._worthwhile(n_members) else _SCAN_NUMBERS
+        return max(1, min(_MOST_RUNS, numbers // self._n_rows))
+
+    def _worthwhile(self, n_members: int) -> bool | None:
+        """Whether Fagin saves enough for groups of a size; None while nobody knows."""
+        if not self._params.fagin:
+            return False
+        if any(m <= n_members and self._gone(m) for m in self._shares):
+            return False
+        return True if len(self._shares.get(n_members, ())) >= PILOT_QUERIES else None
+
+    def _gone(self, n_members: int) -> bool:
+        shares = self._shares[n_members][:PILOT_QUERIES]
+        return len(shares) >= PILOT_QUERIES and float(np.mean(shares)) > WORTHWHILE_SHARE
+
+    def _fallbacks(self) -> list[str]:
+        remarks = [
+            f"Fagin's candidates are {np.mean(self._shares[m][:PILOT_QUERIES]):.0%} of the rows "
+            f"with {m} participants in a group (first {PILOT_QUERIES} queries): from then on all "
+            "rows are compared, many queries per ciphertext."
+            for m in sorted(self._shares)
+            if self._gone(m)
+        ]
+        if self._too_large:
+            remarks.append(
+                "The encrypted distances were too many to keep and were sent again for every step "
+                "of the search; fewer queries make it faster."
+            )
+        return remarks
+
+    async def _collect(self, members: Group, queries: list[int], net: Network) -> _Chunk:
+        """Have the aggregator hold the encrypted distances of some queries."""
+        first, number = self._n_runs, self._n_chunks
+        self._n_runs += len(queries)
+        self._n_chunks += 1
+        told = Queries(first, PublicArray.of(np.array(queries, dtype=np.int64)))
+        await net.tell("participant", dict.fromkeys(members, told))
+        runs = np.arange(first, first + len(queries))
+        rows: list[Integers | None]
+        if self._worthwhile(len(members)) is False:
+            await net.ask(AGGREGATOR, ScanWanted(number, members, PublicArray.of(runs)), Scanned)
+            rows, sizes = [None] * len(queries), [self._n_rows] * len(queries)
+        else:
+            found = await self._fagin(number, members, runs, queries, net)
+            rows, sizes = list(found), [len(part) for part in found]
+            shares = self._shares.setdefault(len(members), [])
+            shares += [size / self._n_rows for size in sizes]
+        segments = [-(-size // self._step) * self._step for size in sizes]
+        self._n_slots += sum(segments) * len(members)
+        return _Chunk(number, queries, rows, segments)
+
+    async def _fagin(
+        self, number: int, members: Group, runs: Integers, queries: list[int], net: Network
+    ) -> list[Integers]:
+        """Read sub-rankings in doubling blocks until every query has seen enough of its label."""
+        orders = {r: SecretOrder(self._secret, r, self._n_rows).row_of for r in runs.tolist()}
+        query_of = dict(zip(runs.tolist(), queries, strict=True))
+        alike = {run: self._alike(query) for run, query in query_of.items()}
+        found: dict[int, list[Integers]] = {run: [] for run in query_of}
+        depths: dict[int, int] = {}
+        depth, pending = FIRST_BLOCK, runs.tolist()
+        while pending:
+            ask = RankingWanted(number, members, PublicArray.of(np.array(pending)), depth)
+            reply = (await net.ask(AGGREGATOR, ask, CommonRows))[0]
+            with self.clock("rank"), blaming(AGGREGATOR, "RankingWanted", 0):
+                ids = divided(reply.ids, reply.lengths, len(pending))
+                ranks = divided(reply.depths, reply.lengths, len(pending))
+                for run, some, rank in zip(pending, ids, ranks, strict=True):
+                    found[run].append(rank[alike[run][orders[run][some]]])
+                    seen = np.sort(np.concatenate(found[run]))
+                    enough = neighbours_wanted(self._params.k, self._labels.size(query_of[run]))
+                    stop = stop_depth(seen, np.ones(len(seen), dtype=bool), enough)
+                    if stop is not None:
+                        depths[run] = stop
+            pending = [run for run in pending if run not in depths]
+            depth *= 2
+        cut = PublicArray.of(np.array([depths[run] for run in runs.tolist()]))
+        answer = (await net.ask(AGGREGATOR, Stop(number, PublicArray.of(runs), cut), Candidates))[0]
+        with blaming(AGGREGATOR, "Stop", 0):
+            ids = divided(answer.ids, answer.lengths, len(runs))
+        return [orders[run][some] for run, some in zip(runs.tolist(), ids, strict=True)]
+
+    def _alike(self, query: int) -> npt.NDArray[np.bool_]:
+        """Rows that count as neighbours of the query's label."""
+        rows = self._labels.rows(query).copy()
+        rows[query] = False
+        return rows
+
+    # What the sums say
+
+    async def _open(
+        self, chunk: _Chunk, groups: Sequence[Group], net: Network, *, last: bool
+    ) -> dict[Group, Floats]:
+        """Lines 4-6: decrypt the groups' sums and turn the order of distances into terms."""
+        cases = [self._case(q, rows) for q, rows in zip(chunk.queries, chunk.rows, strict=True)]
+        length = sum(chunk.segments)
+        starts = np.cumsum([0, *chunk.segments])
+        terms: dict[Group, Floats] = {}
+        batches = self._batches(groups, max(1, (1 << 21) // max(1, length)))
+        for i, (form, batch) in enumerate(batches):
+            ask = GroupsWanted(chunk.number, tuple(batch), form, last and i == len(batches) - 1)
+            reply = (await net.ask(AGGREGATOR, ask, FORMS[form]))[0]
+            with self.clock("decrypt"), blaming(AGGREGATOR, "GroupsWanted", 0):
+                for group, sealed in zip(batch, reply.sums, strict=True):
+                    vector = blinding.open_vector(self._owner, sealed, length)
+                    terms[group] = np.array(
+                        [
+                            term(
+                                vector[start + kept], alike, self._params.k, self._labels.n_rows, n
+                            )
+                            for start, (kept, alike, n) in zip(starts, cases, strict=False)
+                        ]
+                    )
+        return terms
+
+    def _batches(self, groups: Sequence[Group], most: int) -> list[tuple[str, list[Group]]]:
+        """Groups by the form their sums have to be declared in, not too many at a time."""
+        forms: dict[str, list[Group]] = {}
+        for group in groups:
+            alone = len(self._players.others(group)) == 1
+            form = "paired" if self._params.paired else "separate"
+            # Singles share no participant: nothing to pair unless the strategy does.
+            if alone or (self._params.singles and not self._params.paired):
+                form = "single"
+            forms.setdefault(form, []).append(group)
+        return [
+            (form, some[i : i + most])
+            for form, some in forms.items()
+            for i in range(0, len(some), most)
+        ]
+
+    def _case(
+        self, query: int, rows: Integers | None
+    ) -> tuple[Integers, npt.NDArray[np.bool_], int]:
+        """Positions of a query's candidates that count, which are alike, and the class size."""
+        rows = np.arange(self._n_rows) if rows is None else rows
+        kept = np.flatnonzero(self._labels.usable[rows] & (rows != query))
+        return kept, self._labels.rows(query)[rows[kept]], self._labels.size(query)
+
+
+PROTOCOL = Protocol(name="vfps", messages=MESSAGES, roles=(Leader, Participant, Aggregator))
+
+
+def build_nodes(
+    tables: Mapping[str, PartyTable], label_holder: str, target: Target, params: Params
+) -> dict[str, Sequence[Role]]:
+    """One node per party and one for the aggregator; the label holder leads."""
+    own = label_holder if label_holder in tables else None
+    leader = Leader(target, own, params)
+    nodes: dict[str, Sequence[Role]] = {}
+    for party in dict.fromkeys((label_holder, *tables)):
+        roles: list[Role] = [leader] if party == label_holder else []
+        if party in tables:
+            roles.append(Participant(tables[party], params))
+        nodes[party] = tuple(roles)
+    nodes[AGGREGATOR] = (Aggregator(),)
+    return nodes

@@ -1,0 +1,287 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""``InteractionSelector``: features that tell more about the label together than alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedsift.crypto.products_plan import PRIME_BITS, plan_products
+from fedsift.errors import ParameterError
+from fedsift.maths.interaction import SECURE
+from fedsift.maths.interaction_fixed import scales_of
+from fedsift.methods import interaction
+from fedsift.methods.interaction_messages import Params, messages_used
+from fedsift.methods.interaction_parties import check_columns
+from fedsift.selectors.base import FederatedSelector, number_to_select, scores_in_order
+from fedsift.selectors.execution import (
+    Prepared,
+    build_result,
+    execute,
+    make_plan,
+    policies_for,
+)
+
+_NOT_SECURE = ("iwfs", "paper_literal")
+
+
+class InteractionSelector(FederatedSelector):
+    """Select features one by one by relevance and interaction, on encrypted columns and labels.
+
+    Every round takes the feature with the largest ``R = w * (1 + relevance)`` and multiplies the
+    weight ``w`` of the others by their interaction with it: above 1 for a feature that tells more
+    together with the selected one, below 1 for one that repeats it. For parties with different
+    columns of the same rows. A neutral party ``cloud`` computes under BGV; only the party with the
+    labels can decrypt.
+
+    Parameters
+    ----------
+    n_features_to_select : int, float or "auto"
+        A number, a share of all features, or ``"auto"``: stop when the best remaining feature no
+        longer beats what shuffled labels reach. The default 10 keeps all if there are fewer.
+    measure : {"miw", "paper", "paper_sum", "poly8"}
+        ``miw`` works on moments of standardised columns. The others cut columns at their mean:
+        ``paper`` is the published measure with its sign corrected, ``paper_sum`` has the usual sum
+        of entropies below symmetric uncertainty, ``poly8`` a closer logarithm.
+    parties : int or list of column lists
+        How to split arrays; ignored when ``fit`` gets a federation.
+    security : {"secure", "plain"}
+        ``plain`` runs the same protocol without encryption, for comparison only.
+    policy : Policy, dict of party to Policy, or None
+    random_state : int, RandomState or None
+        Seeds the simulated split, the secret orders and shuffled labels. Masks, keys and the
+        low-bit noise of scores always come from the operating system, so that scores of two runs
+        agree to about 14 bits.
+
+    Attributes
+    ----------
+    support_ : ndarray of bool of shape (n_features,)
+    scores_ : ndarray of shape (n_features,)
+        R when the feature was selected, or at the end; 0 for constant features.
+    ranking_ : ndarray of int of shape (n_features,)
+        Order of selection from 1; then the others by R, constant features last.
+    relevance_ : ndarray of shape (n_features,)
+    interaction_ : ndarray of shape (n_features, n_features)
+        Weight of a feature (row) with a selected one (column); NaN where not computed.
+    threshold_ : float or None
+        What shuffled labels reach, with ``n_features_to_select="auto"``.
+    operations_ : dict of str to int
+        Encryptions, products, rotations and decryptions of all parties.
+    result_ : SelectionResult
+        Selection, cost, and who learned what.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from fedsift.selectors.interaction import InteractionSelector
+    >>> X, y = load_wine(return_X_y=True)
+    >>> selector = InteractionSelector(n_features_to_select=2, random_state=0).fit(X, y)
+    >>> selector.get_support(indices=True)
+    array([6, 9])
+    """
+
+    def __init__(
+        self,
+        *,
+        n_features_to_select=10,
+        measure="miw",
+        parties=2,
+        security="secure",
+        policy=None,
+        random_state=None,
+    ):
+        self.n_features_to_select = n_features_to_select
+        self.measure = measure
+        self.parties = parties
+        self.security = security
+        self.policy = policy
+        self.random_state = random_state
+
+    def fit(self, X, y=None):
+        """Run the interaction protocol.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), DataFrame, or Federation
+            Numbers; missing ones count as the mean of their column.
+        y : array-like of shape (n_samples,), optional
+            Classes, or numbers that are cut into quartiles; the federation brings its own.
+
+        Returns
+        -------
+        self : InteractionSelector
+        """
+        return self.run(X, y)
+
+    def plan(self, X, y=None):
+        """Check settings and policies and list who would learn what; nothing is sent."""
+        _, prepared, _ = self._prepare(X, y)
+        return make_plan(prepared, policies_for(self.policy, tuple(prepared.nodes)))
+
+    def run(self, X, y=None, *, timeout_seconds=None, observer=None):
+        """As :meth:`fit`, with a time limit per request and an observer of the progress.
+
+        Parameters
+        ----------
+        timeout_seconds : float, optional
+            Limit of every single request to a party.
+        observer : callable, optional
+            Called with a :class:`~fedsift.runtime.Progress` after every message.
+        """
+        federation, prepared, params = self._prepare(X, y)
+        policies = policies_for(self.policy, tuple(prepared.nodes))
+        outcome = execute(prepared, policies, timeout_seconds=timeout_seconds, observer=observer)
+        facts = [(party, role.facts()) for party, node in prepared.nodes.items() for role in node]
+        names = {party: known["names"] for party, known in facts if known["names"]}
+        self.operations_ = _added([known["operations"] for _, known in facts])
+        remarks = [remark for _, known in facts for remark in known["remarks"]]
+        self.result_ = self._result(federation, prepared, params, outcome, names, remarks)
+        self._keep(federation, outcome.value, names)
+        return self
+
+    def _keep(self, federation, ranking, names):
+        """Fitted attributes in the order of the original columns."""
+        result = self.result_
+        self.support_ = federation.original_support(
+            {party: list(chosen) for party, chosen in result.selected.items()}
+        )
+        self.scores_ = scores_in_order(federation, result.scores)
+        self.ranking_ = scores_in_order(federation, result.ranking).astype(int)
+        self.n_features_to_select_ = int(self.support_.sum())
+        self.threshold_ = ranking.threshold
+        columns = {
+            (party, name): position
+            for party, table in federation.tables.items()
+            for name, position in zip(
+                table.feature_names, federation.column_order[party], strict=True
+            )
+        }
+        places = [columns[party, names[party][number]] for party, number in ranking.features]
+        self.relevance_ = np.zeros(federation.n_features)
+        self.relevance_[places] = ranking.relevance
+        self.interaction_ = np.full((federation.n_features,) * 2, np.nan)
+        if places:
+            self.interaction_[np.ix_(places, places)] = ranking.interaction
+
+    def _prepare(self, X, y):
+        """Federation, nodes and parameters; every check that needs no message."""
+        self._check_choices()
+        federation = self._federate(X, y)
+        if federation.setting != "vertical" or federation.target is None:
+            raise ParameterError(
+                f"The federation is {federation.setting}, "
+                f"{'without' if federation.target is None else 'with'} a label.",
+                "Interactions need parties with different columns of the same rows, and a label.",
+                "Use Federation.vertical with label=(party, column).",
+            )
+        for table in federation.tables.values():
+            check_columns(table, self.measure)
+        params = Params(
+            measure=self.measure,
+            n_features_to_select=self._number(federation.n_features),
+            scheme="plain" if self.security == "plain" else "bgv",
+            seed=self._seed(),
+        )
+        nodes = interaction.build_nodes(
+            federation.tables,
+            federation.label_holder,
+            federation.target,
+            federation.n_rows,
+            params,
+        )
+        bits = 0 if params.scheme == "plain" else params.security_bits
+        used = messages_used(params)
+        notes = self._notes(params, federation)
+        prepared = Prepared(interaction.PROTOCOL, nodes, used, bits, None, notes)
+        return federation, prepared, params
+
+    def _number(self, n_features):
+        """How many to select; None stops by itself."""
+        if isinstance(self.n_features_to_select, str):
+            if self.n_features_to_select == "auto":
+                return None
+            raise ParameterError(
+                f"n_features_to_select={self.n_features_to_select!r}.",
+                "A positive whole number, a share in (0, 1] or 'auto' is needed.",
+                "Choose one.",
+            )
+        return number_to_select(self.n_features_to_select, n_features)
+
+    def _check_choices(self):
+        if self.measure in _NOT_SECURE:
+            raise ParameterError(
+                f"measure={self.measure!r} exists on open data only.",
+                f"One of {', '.join(SECURE)} is needed.",
+                "Use fedsift.maths.interaction.oracle to compare with it.",
+            )
+        choices = {
+            "measure": (self.measure, SECURE),
+            "security": (self.security, ("secure", "plain")),
+        }
+        for name, (value, allowed) in choices.items():
+            if value not in allowed:
+                raise ParameterError(
+                    f"{name}={value!r}.", f"One of {', '.join(allowed)} is needed.", "Choose one."
+                )
+
+    def _notes(self, params, federation):
+        if params.scheme == "plain":
+            return (
+                "Encryption is OFF (security='plain'): columns and labels travel in the clear.",
+            )
+        # The same plan that the run will make: refuses what does not fit before any message.
+        bits = scales_of(params.measure, federation.n_rows).result_bits
+        counts = [table.n_columns for table in federation.tables.values()]
+        plan = plan_products(federation.n_rows, 2, counts, bits)
+        return (
+            f"Encryption: BGV, {params.security_bits}-bit security, ring degree {plan.slots}, "
+            f"{len(plan.moduli)} plaintext primes of {PRIME_BITS} bits.",
+        )
+
+    def _result(self, federation, prepared, params, outcome, names, remarks):
+        """Join what the parties keep for themselves; in a simulation all are at home here."""
+        ranking = outcome.value
+        return build_result(
+            federation,
+            prepared,
+            outcome,
+            selected={
+                party: [names[party][i] for i in chosen]
+                for party, chosen in ranking.selected.items()
+            },
+            scores={
+                party: dict(zip(names[party], values.tolist(), strict=True))
+                for party, values in ranking.scores.items()
+            },
+            ranking={
+                party: dict(zip(names[party], ranks.tolist(), strict=True))
+                for party, ranks in ranking.ranks.items()
+            },
+            parameters={
+                "measure": params.measure,
+                "n_features_to_select": (
+                    "auto" if params.n_features_to_select is None else params.n_features_to_select
+                ),
+                "security": str(self.security),
+                "noise_bits": params.noise_bits,
+                "threshold": ranking.threshold,
+                "operations": self.operations_,
+            },
+            crypto=params.scheme,
+            seed=params.seed,
+            warnings=tuple(remarks),
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def _added(counts):
+    """Operations of all parties together."""
+    total: dict[str, int] = {}
+    for one in counts:
+        for name, count in one.items():
+            total[name] = total.get(name, 0) + count
+    return total
