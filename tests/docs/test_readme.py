@@ -55,3 +55,25 @@ def test_the_tables_of_the_method_pages_come_from_the_declarations():
         text = page.read_text(encoding="utf-8")
         assert "<!-- learns:" in text, page.name
         assert module.updated(text) == text, page.name
+
+
+def test_the_tables_of_the_interaction_page_are_those_of_the_committed_run():
+    page = (ROOT / "docs" / "methods" / "interaction.md").read_text(encoding="utf-8")
+    results = json.loads((ROOT / "benchmarks" / "interaction.json").read_text(encoding="utf-8"))
+    for row in results["rows"]:
+        counts = row["operations"]
+        cells = (
+            row["case"],
+            f"{row['seconds']:.0f}",
+            f"{row['bytes'] / 1e6:.0f}",
+            f"{row['peak_memory'] / 2**20:.0f}",
+            *(str(counts[k]) for k in ("encryptions", "ciphertext products", "rotations")),
+        )
+        assert "| " + " | ".join(cells) + " |" in page, row["case"]
+    for row in results["accuracy"][:10]:
+        n, m = row["shape"]
+        cells = [f"{v:.1f} ({row['standard_error'][k]:.1f})" for k, v in row["accuracy"].items()]
+        line = f"| {row['data']} | {n} x {m}, {row['n_classes']} | " + " | ".join(cells) + " |"
+        assert line in page, row["data"]
+    assert all(results["accuracy_summary"]["bars"].values())
+    assert all(results["xor"]["bars"].values())
