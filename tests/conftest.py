@@ -1,5 +1,8 @@
 """Shared set-up: deterministic property tests and no stray environment."""
 
+import os
+from pathlib import Path
+
 import hypothesis
 import pytest
 
@@ -11,3 +14,14 @@ hypothesis.settings.load_profile("fedsift")
 def no_data_directory(monkeypatch, tmp_path):
     """Tests see the shipped data only, and never write to the user's cache."""
     monkeypatch.setenv("FEDSIFT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def big_sets(monkeypatch):
+    """The published data sets: from FEDSIFT_DATA, or from a folder beside the repository."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "datasets"
+    folder = Path(os.environ.get("FEDSIFT_DATA", beside))
+    if not folder.is_dir():
+        pytest.skip("FEDSIFT_DATA is not set")
+    monkeypatch.setenv("FEDSIFT_DATA", str(folder))
+    return folder

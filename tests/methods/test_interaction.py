@@ -102,9 +102,9 @@ def test_low_bit_noise_is_there_and_small():
 
 
 @pytest.mark.parametrize("name", ["wine_white", "vehicle", "segmentation", "sonar"])
-def test_the_order_is_that_of_the_reals(name):
-    if not catalog.is_available(name):
-        pytest.skip("set FEDSIFT_DATA to a folder with the data sets")
+def test_the_order_is_that_of_the_reals(name, request):
+    if name != "wine_white":  # that one is shipped
+        request.getfixturevalue("big_sets")
     X, y = data(name)
     n_select = 30 if name == "sonar" else X.shape[1]
     found = InteractionSelector(

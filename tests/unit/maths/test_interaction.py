@@ -103,10 +103,9 @@ def test_whole_numbers_rank_as_reals(measure, name):
     np.testing.assert_allclose(whole.interaction, exact.interaction, atol=tolerance)
 
 
+@pytest.mark.usefixtures("big_sets")
 @pytest.mark.parametrize("name", ["vehicle", "segmentation", "sonar"])
 def test_whole_numbers_rank_as_reals_on_more_data(name):
-    if not catalog.is_available(name):
-        pytest.skip("set FEDSIFT_DATA to a folder with the data sets")
     X, y = data(name)
     X = X[:, ~measures.constant_columns(X, "miw")]
     n_select = 30 if name == "sonar" else None
