@@ -17,11 +17,13 @@ a cell value, so it may be shown to another party as it is.
         ParameterError     E201  a parameter is out of range
         JobError           E202  a job or party file is wrong (lists every problem)
         UnknownMethod      E203  no such method
+        MissingPackage     E204  an optional package is not installed   (also ImportError)
       CryptoError          E3xx                      exit 3
         FixedPointOverflow E301  a number does not fit the agreed fixed-point range
         BadCiphertext      E302  what came in is not a ciphertext of the agreed parameters
         NoiseExhausted     E303  a ciphertext can no longer be decrypted correctly
         KeyTooWeak         E304  a key is below the required strength   (also ValueError)
+        BadEnvelope        E305  a sealed message was forged, changed, repeated or misdelivered
       ProtocolError        E4xx                      exit 3
         BadFrame           E401  bytes that are no allowed message
         UndeclaredFlow     E402  a message sent where its declaration does not allow
@@ -124,6 +126,12 @@ class UnknownMethod(ConfigError):
     code = "E203"
 
 
+class MissingPackage(ConfigError, ImportError):
+    """An optional package that this method needs is not installed."""
+
+    code = "E204"
+
+
 class CryptoError(FedsiftError):
     """Encryption, decryption or fixed-point arithmetic cannot go on."""
 
@@ -154,6 +162,12 @@ class KeyTooWeak(CryptoError, ValueError):
 
     code = "E304"
     exit_code = 2
+
+
+class BadEnvelope(CryptoError):
+    """A sealed message was forged, changed, repeated, reflected or delivered out of turn."""
+
+    code = "E305"
 
 
 class ProtocolError(FedsiftError):

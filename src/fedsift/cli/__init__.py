@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fedsift import __version__
-from fedsift.cli import bench, datasets, demo, doctor, methods, plan, report, run
+from fedsift.cli import align, bench, datasets, demo, doctor, methods, plan, report, run
 
 __all__ = ["app", "main"]
 
@@ -26,6 +26,7 @@ for _command in (
     plan.plan,
     run.run,
     report.report,
+    align.align,
     methods.methods,
     datasets.datasets,
     doctor.doctor,

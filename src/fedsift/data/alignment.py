@@ -3,14 +3,17 @@
 """Bringing the parties' rows into one order by their ids.
 
 An aligner gets the ids of every party and answers which rows each party must take, in the
-common order. ``"exact"`` is the only one here: it needs the same ids at every party and looks at
-them in the clear, as a simulation in one process may. Private set intersection has the same
-shape, so it joins through `register_aligner` and nothing else changes.
+common order. ``"exact"`` needs the same ids at every party and looks at them in the clear, as a
+simulation in one process may. ``"psi"`` finds the common ids by private set intersection; it is a
+protocol like any other, so it lives above this layer and is looked up when it is asked for.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Protocol
 
@@ -20,19 +23,28 @@ from numpy.typing import NDArray
 from fedsift.data.ids import Ids, refuse_duplicates
 from fedsift.data.table import PartyTable
 from fedsift.errors import AlignmentError, ParameterError
+from fedsift.result import Disclosure
 
 Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Which rows every party takes, in the common order, and who learned what on the way."""
+
+    rows: dict[str, Rows]
+    disclosures: tuple[Disclosure, ...] = ()
 
 
 class Aligner(Protocol):
     """Finds the common rows of several parties."""
 
-    def __call__(self, ids: Mapping[str, Ids]) -> dict[str, Rows]:
-        """Return for every party the rows to take, so that equal positions mean equal ids."""
+    def __call__(self, ids: Mapping[str, Ids]) -> Aligned:
+        """Find for every party the rows to take, so that equal positions mean equal ids."""
         ...
 
 
-def exact(ids: Mapping[str, Ids]) -> dict[str, Rows]:
+def exact(ids: Mapping[str, Ids]) -> Aligned:
     """Put everyone into the first party's order; every party must have the same ids."""
     for (left, left_ids), (right, right_ids) in combinations(ids.items(), 2):
         _refuse_different_sets(left, left_ids, right, right_ids)
@@ -43,10 +55,11 @@ def exact(ids: Mapping[str, Ids]) -> dict[str, Rows]:
         taken = np.empty(len(own), dtype=np.int64)
         taken[rank_in_first] = np.argsort(own, kind="stable")
         rows[party] = taken
-    return rows
+    return Aligned(rows)
 
 
-ALIGNERS: dict[str, Aligner] = {"exact": exact}
+ALIGNERS: dict[str, Aligner | str] = {"exact": exact, "psi": "fedsift.selectors.align:psi"}
+"""Aligners by name, or where to find them."""
 
 
 def register_aligner(method: str, aligner: Aligner) -> None:
@@ -54,7 +67,7 @@ def register_aligner(method: str, aligner: Aligner) -> None:
     ALIGNERS[method] = aligner
 
 
-def common_rows(ids: Mapping[str, Ids], method: str = "exact") -> dict[str, Rows]:
+def common_rows(ids: Mapping[str, Ids], method: str = "auto") -> Aligned:
     """Find the rows every party must take.
 
     Parameters
@@ -62,25 +75,36 @@ def common_rows(ids: Mapping[str, Ids], method: str = "exact") -> dict[str, Rows
     ids : mapping of party name to ndarray of str
         Unique ids of every party.
     method : str
-        Name of a registered aligner.
+        Name of a registered aligner; ``"auto"`` is ``"psi"`` where openmined-psi is installed and
+        ``"exact"`` elsewhere.
 
     Returns
     -------
-    rows : dict of party name to ndarray of int64
+    aligned : Aligned
         Row numbers in the common order.
     """
+    if method == "auto":
+        has_psi = importlib.util.find_spec("private_set_intersection") is not None
+        method = "psi" if has_psi else "exact"
     if method not in ALIGNERS:
         raise ParameterError(
             f"Alignment method {method!r} is not known.",
-            f"It must be one of: {', '.join(sorted(ALIGNERS))}.",
+            f"It must be one of: auto, {', '.join(sorted(ALIGNERS))}.",
             "Choose one of these, or register an aligner of that name.",
         )
     for party, own in ids.items():
         refuse_duplicates(own, party)
-    return ALIGNERS[method](ids) if ids else {}
+    if not ids:
+        return Aligned({})
+    found = ALIGNERS[method]
+    if isinstance(found, str):
+        module, _, name = found.partition(":")
+        found = getattr(importlib.import_module(module), name)
+    aligner: Aligner = found
+    return aligner(ids)
 
 
-def align(tables: dict[str, PartyTable], method: str = "exact") -> dict[str, PartyTable]:
+def align(tables: dict[str, PartyTable], method: str = "auto") -> dict[str, PartyTable]:
     """Reorder tables so that equal row numbers mean equal ids.
 
     Parameters
@@ -88,7 +112,7 @@ def align(tables: dict[str, PartyTable], method: str = "exact") -> dict[str, Par
     tables : dict of party name to PartyTable
         Tables with ids.
     method : str
-        Name of a registered aligner; ``"exact"`` needs the same ids everywhere.
+        See `common_rows`.
 
     Returns
     -------
@@ -100,7 +124,7 @@ def align(tables: dict[str, PartyTable], method: str = "exact") -> dict[str, Par
         if table.ids is None:
             raise lacks_ids(party)
         ids[party] = table.ids
-    rows = common_rows(ids, method)
+    rows = common_rows(ids, method).rows
     return {party: table.take(rows[party]) for party, table in tables.items()}
 
 
@@ -122,5 +146,6 @@ def _refuse_different_sets(left: str, left_ids: Ids, right: str, right_ids: Ids)
             f"missing at {right!r}, and {missing_left} of the {len(right_ids)} ids of {right!r} "
             f"are missing at {left!r}.",
             "Every party needs the same ids, in any order.",
-            "Keep only the common rows at every party, and check that the same id is meant.",
+            "Align with alignment='psi', which keeps the common rows (it needs the extra "
+            "fedsift[psi]), or check that the same id is meant.",
         )

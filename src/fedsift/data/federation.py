@@ -18,6 +18,7 @@ from fedsift.data.sources import missing_column
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.data.vertical import IdColumns, Label, assemble_vertical
+from fedsift.result import Disclosure
 
 __all__ = ["EVERYONE", "Federation", "Target"]
 
@@ -53,6 +54,8 @@ class Federation:
         For every party the rows of its source (or of the table that was split) it uses.
     warnings : tuple of str
         Things a user should know; no values.
+    disclosures : tuple of Disclosure
+        Who learned what when the rows were aligned.
     """
 
     setting: Setting
@@ -64,6 +67,7 @@ class Federation:
     column_order: dict[str, tuple[int, ...]] = field(default_factory=dict)
     row_order: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    disclosures: tuple[Disclosure, ...] = ()
 
     def __post_init__(self) -> None:
         # A federation that was not cut out of one table is its own original.
@@ -85,7 +89,7 @@ class Federation:
         task: str = "auto",
         categorical: Sequence[str] = (),
         *,
-        alignment: str = "exact",
+        alignment: str = "auto",
     ) -> Federation:
         """Join parties that know different things about the same rows.
 
@@ -104,7 +108,9 @@ class Federation:
         categorical : list of str
             Columns, at whichever party, that hold categories although they look like numbers.
         alignment : str
-            How the rows are aligned by ``on``; see `fedsift.data.alignment`.
+            How the rows are aligned by ``on``: ``"psi"`` keeps the common rows and shows no other
+            ids (private set intersection), ``"exact"`` wants the same ids everywhere; ``"auto"`` is
+            the first where openmined-psi is installed.
 
         Returns
         -------
@@ -129,6 +135,8 @@ class Federation:
             label_holder=parts.label_holder,
             target=parts.target,
             row_order=parts.row_order,
+            disclosures=parts.disclosures,
+            warnings=(*remarks_on(parts.tables, [parts.target]), *parts.remarks),
         )
 
     @classmethod

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsift.data.alignment import Rows, common_rows, lacks_ids
+from fedsift.data.alignment import Aligned, Rows, common_rows, lacks_ids
 from fedsift.data.ids import Ids, make_ids
 from fedsift.data.parties import as_pairs, check_names
 from fedsift.data.sources import RawColumn, RawTable, missing_column, raw_column, read_source
@@ -23,6 +23,7 @@ from fedsift.data.table import PartyTable, as_raw
 from fedsift.data.target import Target
 from fedsift.data.wording import closest
 from fedsift.errors import AlignmentError, ParameterError, PartyError
+from fedsift.result import Disclosure
 
 IdColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
 Label = tuple[str, Any] | None
@@ -36,6 +37,8 @@ class Parts(NamedTuple):
     label_holder: str | None
     target: Target | None
     row_order: dict[str, Rows]
+    disclosures: tuple[Disclosure, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(eq=False, repr=False)
@@ -70,8 +73,8 @@ def assemble_vertical(
     _refuse_unknown_categorical(not_yet_found, members)
     if holder is not None:
         _attach_labels(members, holder, column, labels)
-    rows = _row_order(members, on is not None, alignment)
-    return _parts(members, rows, holder, task)
+    aligned = _row_order(members, on is not None, alignment)
+    return _parts(members, aligned, holder, task)
 
 
 def ids_of(on: IdColumns, party: str) -> tuple[str, ...]:
@@ -183,7 +186,7 @@ def _attach_labels(members: list[Member], holder: str, column: str | None, label
     member.labels = own
 
 
-def _row_order(members: Sequence[Member], by_id: bool, alignment: str) -> dict[str, Rows]:
+def _row_order(members: Sequence[Member], by_id: bool, alignment: str) -> Aligned:
     """Find for every party the rows to take."""
     if by_id:
         ids: dict[str, Ids] = {}
@@ -196,7 +199,7 @@ def _row_order(members: Sequence[Member], by_id: bool, alignment: str) -> dict[s
         if member.n_rows != members[0].n_rows:
             raise _different_rows(members[0].name, members[0].n_rows, member.name, member.n_rows)
     _refuse_other_ids([member for member in members if member.ids is not None])
-    return {member.name: np.arange(member.n_rows) for member in members}
+    return Aligned({member.name: np.arange(member.n_rows) for member in members})
 
 
 def _refuse_other_ids(members: Sequence[Member]) -> None:
@@ -221,9 +224,8 @@ def _different_rows(left: str, n_left: int, right: str, n_right: int) -> Alignme
     )
 
 
-def _parts(
-    members: Sequence[Member], rows: dict[str, Rows], holder: str | None, task: str
-) -> Parts:
+def _parts(members: Sequence[Member], aligned: Aligned, holder: str | None, task: str) -> Parts:
+    rows = aligned.rows
     tables = {
         member.name: _taken(member.table, rows[member.name])
         for member in members
@@ -238,9 +240,19 @@ def _parts(
     target = None
     for member in members:
         if member.labels is not None:
-            whole = Target.from_values(member.labels, task, name=_label_text(member))
-            target = whole.take(rows[member.name])
-    return Parts(tables, tuple(m.name for m in members), holder, target, rows)
+            whole, taken = member.labels, rows[member.name]
+            labels = RawColumn(
+                whole.name, whole.values[taken], whole.declared_categorical, whole.order
+            )
+            target = Target.from_values(labels, task, name=_label_text(member))
+    parties = tuple(member.name for member in members)
+    remarks = tuple(
+        f"Party {m.name!r} takes part with {len(rows[m.name])} of {m.n_rows} rows: those that all "
+        "parties have."
+        for m in members
+        if len(rows[m.name]) < m.n_rows
+    )
+    return Parts(tables, parties, holder, target, rows, aligned.disclosures, remarks)
 
 
 def _taken(table: PartyTable, rows: NDArray[np.int64]) -> PartyTable:

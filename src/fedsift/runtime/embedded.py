@@ -14,7 +14,7 @@ import concurrent.futures
 import logging
 import threading
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -230,6 +230,7 @@ def run_embedded(
     keep_frames: bool = False,
     protected: bool = True,
     observer: Observer | None = None,
+    on_interrupt: Callable[[], None] | None = None,
 ) -> Outcome:
     """Run a protocol with every party in this process.
 
@@ -243,6 +244,9 @@ def run_embedded(
         Keep all bytes in the transcript, for privacy tests and attacks.
     protected : bool
         False for ``security="plain"``, so that the ledger says so.
+    on_interrupt : callable, optional
+        Called at the first Ctrl-C, to ask the driving role for an early but orderly end. Without
+        it, and at the second one, the run stops at once.
     """
     party, driver = find_driver(nodes)
     session = Session(
@@ -259,12 +263,22 @@ def run_embedded(
     start = time.perf_counter()
     try:
         net = run.network(Address(party, driver.role_name))
-        value = workers[party].submit(driver.drive(net)).result()
+        value = _result(workers[party].submit(driver.drive(net)), on_interrupt)
     finally:
         for worker in workers.values():
             worker.close()
     timings = _timings(nodes, run.wait_of(party), time.perf_counter() - start)
     return Outcome(value, session.transcript, session.ledger, timings)
+
+
+def _result(future: concurrent.futures.Future[R], on_interrupt: Callable[[], None] | None) -> R:
+    try:
+        return future.result()
+    except KeyboardInterrupt:
+        if on_interrupt is None:
+            raise
+        on_interrupt()
+        return future.result()
 
 
 def _timings(

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -23,7 +23,7 @@ from fedsift.runtime.session import Observer
 PolicyChoice = Policy | Mapping[str, Any] | None
 """One policy for everybody, or one per party (objects or tables), or none."""
 
-_LIBRARIES = ("fedsift", "numpy", "scikit-learn", "seal-python", "gmpy2", "msgspec")
+_LIBRARIES = ("fedsift", "numpy", "scikit-learn", "seal-python", "gmpy2", "msgspec", "torch")
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,7 @@ def execute(
     timeout_seconds: float | None = None,
     observer: Observer | None = None,
     keep_frames: bool = False,
+    on_interrupt: Callable[[], None] | None = None,
 ) -> Outcome:
     """Check the policies, then run with every party in this process."""
     make_plan(prepared, policies)
@@ -101,6 +102,7 @@ def execute(
         observer=observer,
         keep_frames=keep_frames,
         protected=prepared.security_bits > 0,
+        on_interrupt=on_interrupt,
     )
 
 
@@ -141,7 +143,7 @@ def build_result(
         participants=dict(participants or {}),
         traffic=outcome.transcript.traffic(),
         timings=outcome.timings,
-        disclosures=outcome.ledger.rows(),
+        disclosures=(*federation.disclosures, *outcome.ledger.rows()),
         parameters=dict(parameters),
         security="secure" if prepared.security_bits else "plain",
         security_bits=prepared.security_bits,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsift.data import PartyTable, align, register_aligner
-from fedsift.data.alignment import ALIGNERS
+from fedsift.data.alignment import ALIGNERS, Aligned
 from fedsift.errors import AlignmentError, ParameterError
 
 
@@ -49,7 +49,26 @@ def test_different_ids_are_counted_not_shown(refused, secret):
         "shop": table_of("shop", ["a", "b", "c", "d"]),
     }
     with refused(AlignmentError, "1 of the 3 ids of 'bank'", "2 of the 4 ids of 'shop'"):
-        align(tables)
+        align(tables, "exact")
+
+
+def test_private_intersection_keeps_common_rows_in_the_first_order():
+    tables = {
+        "bank": table_of("bank", ["d", "a", "b", "only bank"]),
+        "shop": table_of("shop", ["a", "x", "b", "d"]),
+        "post": table_of("post", ["b", "d", "only post"]),
+    }
+
+    aligned = align(tables, "psi")
+
+    assert [t.ids.tolist() for t in aligned.values()] == [["d", "b"]] * 3
+    assert aligned["shop"].column("x").values.tolist() == [3.0, 2.0]
+
+
+def test_nothing_in_common(refused):
+    tables = {"bank": table_of("bank", ["a"]), "shop": table_of("shop", ["b"])}
+    with refused(AlignmentError, "No id is common"):
+        align(tables, "psi")
 
 
 def test_table_without_ids(refused):
@@ -65,8 +84,8 @@ def test_repeated_ids_after_take(refused):
 
 
 def test_unknown_method_lists_the_known(refused):
-    with refused(ParameterError, "'psi'", "exact"):
-        align({"bank": table_of("bank", ["a"])}, method="psi")
+    with refused(ParameterError, "'fuzzy'", "exact", "psi"):
+        align({"bank": table_of("bank", ["a"])}, method="fuzzy")
 
 
 def test_another_aligner_can_join(monkeypatch):
@@ -74,7 +93,8 @@ def test_another_aligner_can_join(monkeypatch):
 
     def intersection(ids):
         common = sorted(set.intersection(*(set(own.tolist()) for own in ids.values())))
-        return {p: np.array([own.tolist().index(i) for i in common]) for p, own in ids.items()}
+        rows = {p: np.array([own.tolist().index(i) for i in common]) for p, own in ids.items()}
+        return Aligned(rows)
 
     register_aligner("common", intersection)
     tables = {"bank": table_of("bank", ["b", "a"]), "shop": table_of("shop", ["a", "c"])}
@@ -83,4 +103,4 @@ def test_another_aligner_can_join(monkeypatch):
 
     assert [t.ids.tolist() for t in aligned.values()] == [["a"], ["a"]]
     with pytest.raises(AlignmentError):
-        align(tables)
+        align(tables, "exact")

@@ -205,7 +205,15 @@ class TestBadVertical:
     def test_ids_do_not_match(self, bank, shop, refused):
         shop["id"] = [4, 3, 2, 98765]
         with refused(AlignmentError, "1 of the 4 ids"):
-            Federation.vertical({"bank": bank, "shop": shop}, on="id")
+            Federation.vertical({"bank": bank, "shop": shop}, on="id", alignment="exact")
+
+    def test_private_set_intersection_keeps_the_common_rows(self, bank, shop):
+        shop["id"] = [4, 3, 2, 98765]
+        joined = Federation.vertical({"bank": bank, "shop": shop}, ("bank", "default"), on="id")
+        assert joined.n_rows == 3
+        assert joined.tables["bank"].column("income").values.tolist() == [2.0, 3.0, 4.0]
+        assert {row.kind for row in joined.disclosures} == {"row-count", "common-ids"}
+        assert any("3 of 4 rows" in text for text in joined.warnings)
 
     def test_ids_in_another_order_need_on(self, bank, shop, refused):
         tables = {
@@ -239,7 +247,7 @@ class TestBadVertical:
         with refused(ValueProblem, "one class"):
             Federation.vertical({"bank": bank.assign(default="n")}, label=("bank", "default"))
         with refused(ParameterError, "exact"):
-            Federation.vertical({"bank": bank}, on="id", alignment="psi")
+            Federation.vertical({"bank": bank}, on="id", alignment="fuzzy")
 
 
 class TestHorizontal:
