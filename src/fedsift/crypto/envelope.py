@@ -1,0 +1,177 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Sealed envelopes between two organisations, for messages that a hub carries.
+
+Each organisation pins the X25519 public keys of the others. Both sides of a pair derive one
+AES-256-GCM key per direction, role of the message (request or reply) and session, so an envelope
+opens only at its receiver, only as what it was sent as, and only in its own session. Sequence
+numbers are part of what is authenticated: an envelope that was changed, repeated, reflected, or
+delivered out of turn is refused. The hub sees who writes to whom, when, and how much.
+"""
+
+from __future__ import annotations
+
+import secrets
+import struct
+from collections.abc import Mapping
+from typing import Literal, NoReturn
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from fedsift.errors import BadEnvelope, ParameterError
+
+Kind = Literal["request", "reply"]
+
+_DOMAIN = b"fedsift envelope v1"
+_HEAD = struct.Struct(">4sQ")
+_MAGIC = b"fse\x01"
+_NONCE_BYTES = 12
+_KEY_BYTES = 32
+
+
+class OrganisationKey:
+    """The long-lived key of one organisation; only its public part is ever handed out."""
+
+    def __init__(self, secret: X25519PrivateKey) -> None:
+        self._secret = secret
+
+    def __repr__(self) -> str:
+        return "<organisation key>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("secret keys are not pickled")
+
+    @classmethod
+    def generate(cls) -> OrganisationKey:
+        """Make a key from the operating system's random source."""
+        return cls(X25519PrivateKey.generate())
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> OrganisationKey:
+        """Read what :meth:`to_bytes` gave; a file with it belongs to its owner alone."""
+        return cls(X25519PrivateKey.from_private_bytes(raw))
+
+    def to_bytes(self) -> bytes:
+        """The secret, for the owner's own file."""
+        return self._secret.private_bytes_raw()
+
+    @property
+    def public(self) -> bytes:
+        """What the others pin."""
+        return self._secret.public_key().public_bytes_raw()
+
+    def agree(self, public: bytes) -> bytes:
+        """The secret shared with the owner of a pinned key."""
+        try:
+            return self._secret.exchange(X25519PublicKey.from_public_bytes(public))
+        except ValueError as error:
+            raise ParameterError(
+                "A pinned key is not usable.",
+                f"A public key of {_KEY_BYTES} bytes is needed.",
+                "Ask its owner for the key again, by a way you trust.",
+            ) from error
+
+
+class Envelopes:
+    """Seals and opens the messages of one organisation in one session.
+
+    Parameters
+    ----------
+    name : str
+        This organisation.
+    key : OrganisationKey
+    pinned : mapping of str to bytes
+        Public keys of the others.
+    session : str
+        Names the run, the same at all organisations; envelopes of another one do not open.
+
+    Examples
+    --------
+    >>> bank, shop = OrganisationKey.generate(), OrganisationKey.generate()
+    >>> at_bank = Envelopes("bank", bank, {"shop": shop.public}, "job 1")
+    >>> at_shop = Envelopes("shop", shop, {"bank": bank.public}, "job 1")
+    >>> at_shop.open("bank", "request", at_bank.seal("shop", "request", b"hello"))
+    b'hello'
+    """
+
+    def __init__(
+        self, name: str, key: OrganisationKey, pinned: Mapping[str, bytes], session: str
+    ) -> None:
+        self._name = name
+        self._keys: dict[tuple[str, str, Kind], AESGCM] = {}
+        self._sent: dict[tuple[str, Kind], int] = {}
+        self._received: dict[tuple[str, Kind], int] = {}
+        kinds: tuple[Kind, ...] = ("request", "reply")
+        for peer, public in pinned.items():
+            if peer == name:
+                continue
+            shared = key.agree(public)
+            for sender, receiver in ((name, peer), (peer, name)):
+                for kind in kinds:
+                    derived = _derived(shared, session, sender, receiver, kind)
+                    self._keys[sender, receiver, kind] = AESGCM(derived)
+
+    def __repr__(self) -> str:
+        return f"<envelopes of {self._name!r} with {len(self._keys) // 4} organisations>"
+
+    def seal(self, receiver: str, kind: Kind, content: bytes) -> bytes:
+        """An envelope that only the receiver can open, once, in turn."""
+        number = self._sent.get((receiver, kind), 0) + 1
+        self._sent[receiver, kind] = number
+        head, nonce = _HEAD.pack(_MAGIC, number), secrets.token_bytes(_NONCE_BYTES)
+        cipher = self._key(self._name, receiver, kind)
+        return head + nonce + cipher.encrypt(nonce, content, head)
+
+    def open(self, sender: str, kind: Kind, envelope: bytes) -> bytes:
+        """The content, if it is the next envelope of this kind from that sender."""
+        if len(envelope) < _HEAD.size + _NONCE_BYTES:
+            raise _refused(sender, "it is too short")
+        head, rest = envelope[: _HEAD.size], envelope[_HEAD.size :]
+        magic, number = _HEAD.unpack(head)
+        if magic != _MAGIC:
+            raise _refused(sender, "it is of another format")
+        cipher = self._key(sender, self._name, kind)
+        try:
+            content = cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], head)
+        except InvalidTag:
+            raise _refused(sender, "it was not sealed by that organisation for this") from None
+        # Only an authentic number may move the counter, or a forger could block the line.
+        expected = self._received.get((sender, kind), 0) + 1
+        if number < expected:
+            raise _refused(sender, "it was received before")
+        if number > expected:
+            raise _refused(sender, "one before it is missing")
+        self._received[sender, kind] = number
+        return content
+
+    def _key(self, sender: str, receiver: str, kind: Kind) -> AESGCM:
+        known = self._keys.get((sender, receiver, kind))
+        if known is None:
+            other = receiver if sender == self._name else sender
+            raise ParameterError(
+                f"No key of organisation {other!r} is pinned.",
+                "Messages go only to and from organisations whose key is known.",
+                f"Add the public key of {other!r} to this organisation's file.",
+            )
+        return known
+
+
+def _derived(shared: bytes, session: str, sender: str, receiver: str, kind: str) -> bytes:
+    """One key per direction, kind and session; lengths make the joined names unambiguous."""
+    info = _DOMAIN
+    for text in (session, sender, receiver, kind):
+        encoded = text.encode()
+        info += len(encoded).to_bytes(4, "big") + encoded
+    return HKDF(hashes.SHA256(), length=_KEY_BYTES, salt=None, info=info).derive(shared)
+
+
+def _refused(sender: str, reason: str) -> BadEnvelope:
+    return BadEnvelope(
+        f"An envelope that claims to come from {sender!r} was refused: {reason}.",
+        "Envelopes must be sealed by the pinned key, in this session, and arrive in order.",
+        "Check the pinned keys; if they are right, somebody on the way is tampering.",
+    )
