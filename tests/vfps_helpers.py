@@ -51,9 +51,10 @@ def queries_of(fed, n_queries=20, seed=0):
     return np.random.default_rng(seed).permutation(usable)[:n_queries]
 
 
-def oracle(fed, group, n_queries=20, k=3, *, exact=False):
+def oracle(fed, group, n_queries=20, k=3, *, exact=False, queries=None):
     """Mean term of a group from pooled columns: in fixed point, or in floating point."""
-    queries, labels = queries_of(fed, n_queries), labels_of(fed)
+    labels = labels_of(fed)
+    queries = queries_of(fed, n_queries) if queries is None else queries
     matrices = [vfps_local.standardised(fed.tables[name])[0] for name in group]
     if exact:
         return float(exact_terms(matrices, labels, queries, k).mean())

@@ -4,12 +4,14 @@ Leaks of paper 002: groups of one, and groups that form a linear system, hand pa
 whoever decrypts; distances of a one-column party are that column.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 
 from fedsift.attacks import distance_reconstruction as attack
 from fedsift.data import split_vertical
-from fedsift.errors import PolicyViolation
+from fedsift.errors import PartyFailed, PolicyViolation
 from fedsift.methods import vfps
 from fedsift.methods.vfps_local import Params, part_of_distance, standardised
 from fedsift.methods.vfps_messages import MESSAGES
@@ -20,11 +22,11 @@ from fedsift.selectors.vfps import VFPSSelector
 N_ROWS = 150
 
 
-def four_columns(seed=0):
+def four_columns(seed=0, n_rows=N_ROWS):
     """Four one-column participants; the label is held by a party of its own."""
     rng = np.random.default_rng(seed)
-    y = rng.integers(0, 2, N_ROWS)
-    X = rng.normal(size=(N_ROWS, 4)) + np.array([1.5, 1.0, 0.5, 0.0]) * y[:, None]
+    y = rng.integers(0, 2, n_rows)
+    X = rng.normal(size=(n_rows, 4)) + np.array([1.5, 1.0, 0.5, 0.0]) * y[:, None]
     return split_vertical(X, y, 4, label_holder=None)
 
 
@@ -35,7 +37,7 @@ def views_of(federation, **settings):
     leader = attack.CuriousLeader(federation.target, None, params)
     nodes[federation.label_holder] = (leader,)
     policies = None
-    if params.singles:
+    if params.singles or params.unlimited:
         kinds = tuple(m.declaration.kind for m in MESSAGES)
         policies = dict.fromkeys(nodes, Policy(may_reveal=kinds, min_security_bits=0))
     run_embedded(vfps.PROTOCOL, nodes, policies=policies, protected=False)
@@ -118,9 +120,10 @@ def test_exact_distances_of_a_one_column_party_are_its_column():
 
 
 def test_our_sums_do_not_give_the_column():
+    """The same attack on sums of two participants, in the easiest case: all rows are known."""
     federation = four_columns()
     views = views_of(federation, fagin=False)
-    first, second = [v for v in views if "party-1" in v.group and v.query][:2]
+    first, second = [v for v in views if "party-1" in v.group][:2]
     exact = []
     for view in (first, second):
         numbers = attack.unblind(view.blinded).astype(float)
@@ -130,37 +133,124 @@ def test_our_sums_do_not_give_the_column():
     assert attack.likeness(column, truth) < 0.9
 
 
-def estimate_by_geometry(federation, views):
-    """Subtract the geometries of three overlapping pairs; no query needs to be shared."""
-    pairs = np.random.default_rng(1).integers(0, N_ROWS, size=(400, 2))
-    shapes = [
-        attack.geometry(views, group, pairs)
-        for group in (("party-1", "party-2"), ("party-1", "party-3"), ("party-2", "party-3"))
-    ]
-    if any(shape is None for shape in shapes):
-        return None
+def subtracted(federation, views):
+    """How well the first participant's pairwise distances follow from three overlapping pairs."""
+    n_rows = federation.n_rows
+    pairs = np.random.default_rng(1).integers(0, n_rows, size=(400, 2))
+    trio = ("party-1", "party-2", "party-3")
+    guess = attack.subtract_geometries(views, trio, pairs, n_rows)
     column = standardised(federation.tables["party-1"])[0][:, 0]
-    truth = (column[pairs[:, 0]] - column[pairs[:, 1]]) ** 2
-    return attack.likeness((shapes[0] + shapes[1] - shapes[2]) / 2, truth)
+    return attack.likeness(guess, (column[pairs[:, 0]] - column[pairs[:, 1]]) ** 2)
 
 
-def test_geometry_survives_separation_where_all_rows_are_compared(capsys):
-    """A limit we state rather than hide: many queries on all rows are coordinates."""
+def test_all_rows_of_separate_groups_are_coordinates(capsys):
+    """The unprotected variant, and why it declares 'all-row-distances'."""
     federation = four_columns()
-    found = estimate_by_geometry(federation, views_of(federation, fagin=False))
+    found = subtracted(federation, views_of(federation, fagin=False))
     with capsys.disabled():
         print(f"\ntrilateration on full scans: r2 {found:.3f}")  # noqa: T201
-    assert found > 0.9
+    assert found > 0.999
 
 
-def test_candidates_are_too_few_for_geometry():
-    rng = np.random.default_rng(3)
-    y = rng.integers(0, 2, 3000)
-    X = rng.normal(size=(3000, 4)) + y[:, None]
-    federation = split_vertical(X, y, 4, label_holder=None)
-    views = views_of(federation)
-    assert max(len(view.rows) for view in views) < 1500
-    assert estimate_by_geometry(federation, views) is None
+@pytest.mark.parametrize("k", [3, 10])
+def test_the_nearest_rows_of_separate_groups_are_not(k, capsys):
+    federation = four_columns()
+    views = views_of(federation, n_queries=N_ROWS, k=k)
+    found = subtracted(federation, views)
+    with capsys.disabled():
+        print(f"\nembedding of what ours shows, k={k}: r2 {found:.3f}")  # noqa: T201
+    assert found < 0.2
+
+
+def test_without_the_budget_enough_neighbours_would_be():
+    """The nearest rows alone do not protect: many queries of a small table tell its shape."""
+    federation = four_columns(n_rows=80)
+    settings = {"n_queries": 80, "k": 15}
+    unlimited = subtracted(federation, views_of(federation, all_rows=True, **settings))
+    ours = subtracted(federation, views_of(federation, **settings))
+    assert unlimited > 0.5
+    assert ours < 0.2
+
+
+def jointly(federation, views):
+    """How well the columns fit when all groups are solved together, participant by participant."""
+    names = list(federation.tables)
+    guess = attack.fit_jointly(views, names, federation.n_rows, n_starts=2)
+    truth = [standardised(federation.tables[name])[0][:, 0] for name in names]
+    return [attack.likeness(guess[:, i], column) for i, column in enumerate(truth)]
+
+
+def test_solving_all_groups_together_needs_more_than_we_show(capsys):
+    """More equations than unknowns are solved although no query was shared; ours are fewer."""
+    federation = four_columns(n_rows=40)
+    unprotected = jointly(federation, views_of(federation, n_queries=15, fagin=False))
+    ours = jointly(federation, views_of(federation, n_queries=40))
+    with capsys.disabled():
+        shown = [f"{value:.2f}" for value in (*unprotected, *ours)]
+        print(f"\nall groups together, unprotected and ours: r2 {' '.join(shown)}")  # noqa: T201
+    assert min(unprotected) > 0.99
+    assert max(ours) < 0.3
+
+
+@pytest.mark.parametrize("parties", [4, 6, 12])
+def test_half_as_many_distances_are_shown_as_there_are_values(parties):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, N_ROWS)
+    X = rng.normal(size=(N_ROWS, parties))
+    federation = split_vertical(X, y, parties, label_holder=None)
+    views = views_of(federation, n_queries=N_ROWS)
+    shown = sum(len(view.rows) - 1 for view in views)
+    assert 0.3 * X.size < shown <= 0.5 * X.size
+    if parties > 6:
+        return
+    # Nor is any part of the participants worked out alone, from the groups inside it.
+    for size in range(2, parties):
+        for some in itertools.combinations(federation.tables, size):
+            inside = [view for view in views if set(view.group) <= set(some)]
+            assert sum(len(view.rows) - 1 for view in inside) <= 0.6 * size * N_ROWS
+
+
+def test_the_aggregator_keeps_to_the_limit_whatever_the_leader_asks():
+    class Hungry(attack.CuriousLeader):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self._book.within_quota = lambda members, found: found
+
+    federation = four_columns()
+    params = Params(n_queries=N_ROWS, seed=0, scheme="plain", k=10)
+    nodes = vfps.build_nodes(federation.tables, federation.label_holder, federation.target, params)
+    nodes[federation.label_holder] = (Hungry(federation.target, None, params),)
+    with pytest.raises(PartyFailed, match="more distances than"):
+        run_embedded(vfps.PROTOCOL, nodes, protected=False)
+
+
+def test_the_aggregator_shows_no_more_rows_than_the_nearest_under_that_name():
+    """A leader that compares all rows must declare it, and policies refuse that by default."""
+
+    class Liar(attack.CuriousLeader):
+        def _batches(self, groups, most):
+            return [("separate", list(groups))]
+
+    federation = four_columns()
+    params = Params(n_queries=10, seed=0, scheme="plain", fagin=False)
+    nodes = vfps.build_nodes(federation.tables, federation.label_holder, federation.target, params)
+    nodes[federation.label_holder] = (Liar(federation.target, None, params),)
+    with pytest.raises(PartyFailed, match="more rows than the nearest"):
+        run_embedded(vfps.PROTOCOL, nodes, protected=False)
+
+
+def test_comparing_all_rows_in_separate_groups_needs_everybodys_permission():
+    federation = four_columns()
+    selector = VFPSSelector(fagin=False, n_queries=20, random_state=0)
+    with pytest.raises(PolicyViolation, match="all-row-distances") as refused:
+        selector.fit(federation)
+    assert refused.value.needed
+    assert refused.value.action
+    kinds = tuple({m.declaration.kind for m in MESSAGES} - {"single-party-distances"})
+    selector.set_params(policy=Policy(may_reveal=kinds))
+    plan = selector.plan(federation)
+    assert any("all-row-distances" in note for note in plan.notes)
+    assert "all-row-distances" in {row.kind for row in selector.fit(federation).result_.disclosures}
 
 
 def test_a_group_of_one_is_refused_without_permission():

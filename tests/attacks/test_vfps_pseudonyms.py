@@ -9,7 +9,8 @@ from fedsift.data import split_vertical
 from fedsift.methods import vfps
 from fedsift.methods.vfps_local import Params, Ranking, part_of_distance, standardised
 from fedsift.methods.vfps_messages import MESSAGES, SubRankings, divided
-from fedsift.protocol import Codec
+from fedsift.methods.vfps_parties import Aggregator
+from fedsift.protocol import Codec, Policy
 from fedsift.runtime import run_embedded
 
 N_ROWS, DEPTH = 300, 64
@@ -87,7 +88,44 @@ def test_the_query_itself_has_another_id_every_time(seen):
     assert len(firsts) > 0.7 * expected
 
 
+class CuriousAggregator(Aggregator):
+    """Keeps the order of every run's rounded sums."""
+
+    def __init__(self):
+        super().__init__()
+        self.rankings = []
+
+    async def _add_rounded(self, batch, runs, net):
+        await super()._add_rounded(batch, runs, net)
+        for run in runs:
+            self.rankings.append(batch.orders[run]._order.copy())
+
+
+@pytest.fixture(scope="module")
+def rounded(federation):
+    """What the aggregator sees in a separate design: one order per query and group."""
+    params = Params(n_queries=100, seed=0, all_rows=True, scheme="plain")
+    nodes = vfps.build_nodes(federation.tables, federation.label_holder, federation.target, params)
+    curious = CuriousAggregator()
+    nodes[vfps.AGGREGATOR] = (curious,)
+    kinds = tuple(m.declaration.kind for m in MESSAGES)
+    policies = dict.fromkeys(nodes, Policy(may_reveal=kinds, min_security_bits=0))
+    run_embedded(vfps.PROTOCOL, nodes, policies=policies, protected=False)
+    return curious.rankings
+
+
+def test_rounded_sums_are_not_linked_over_queries_either(federation, rounded):
+    assert len(rounded) == 100
+    rng = np.random.default_rng(0)
+    readings = [np.arange(N_ROWS), *(rng.permutation(N_ROWS) for _ in range(10))]
+    assert max(abs(linked(rounded, reading, federation)) for reading in readings) < 0.3
+    counts = popularity(rounded, N_ROWS, DEPTH)
+    share = DEPTH / N_ROWS
+    assert counts.std() < 1.3 * np.sqrt(len(rounded) * share * (1 - share))
+
+
 def test_nothing_the_aggregator_receives_names_rows():
     inbound = [m.declaration for m in MESSAGES if m.declaration.receiver == "aggregator"]
     assert "query-rows" not in {d.kind for d in inbound}
     assert [d.name for d in inbound if d.kind == "sub-rankings"] == ["SubRankings"]
+    assert [d.name for d in inbound if d.kind == "rounded-sums"] == ["RoundedParts"]

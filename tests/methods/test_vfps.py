@@ -1,6 +1,7 @@
 """Federated mutual information equals the pooled estimator; strategies find what is there."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -8,8 +9,11 @@ import pytest
 from fedsift.crypto.shuffle import SecretOrder
 from fedsift.data import Federation, PartyTable
 from fedsift.maths.knn_mi import estimate
+from fedsift.methods import vfps
 from fedsift.methods import vfps_search as search
-from fedsift.methods.vfps_local import Ranking, part_of_distance, standardised
+from fedsift.methods.vfps_local import Params, Ranking, part_of_distance, standardised
+from fedsift.report.text import render
+from fedsift.runtime import run_embedded
 from fedsift.selectors.vfps import VFPSSelector
 from vfps_helpers import ALLOWING, blobs, federation, oracle, run, scores
 
@@ -49,6 +53,27 @@ def test_encrypted_runs_equal_plain_ones(scheme, fagin):
     assert secure.value.found.selected == plain.value.found.selected
 
 
+@pytest.mark.parametrize("scheme", ["bgv", "paillier"])
+def test_separate_groups_score_the_same_under_encryption(scheme):
+    fed = federation(*blobs(60, 8), 4)
+    settings = {"n_queries": 12 if scheme == "bgv" else 3, "n_participants": 2}
+    plain = run(fed, **settings)
+    secure = run(fed, scheme=scheme, **settings)
+    assert scores(secure) == scores(plain)
+    assert len(scores(secure)) >= 3
+    assert secure.value.found.importances == plain.value.found.importances
+
+
+@pytest.mark.parametrize("design", ["separate", "shared"])
+def test_a_numeric_target_works_in_groups(design):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 8))
+    y = X[:, 4] + X[:, 5] + 0.1 * rng.normal(size=200)
+    fed = federation(X, y)
+    found = run(fed, design=design, n_queries=100).value.found
+    assert found.selected == ("party-3",)
+
+
 def test_a_numeric_target_runs_through_the_same_protocol():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 4))
@@ -65,9 +90,54 @@ def test_fagin_saves_slots_and_gives_up_where_it_does_not():
     with_fagin = run(fed, strategy="individual", singles=True)
     without = run(fed, strategy="individual", singles=True, fagin=False)
     assert with_fagin.value.stats["slots"] < without.value.stats["slots"] / 3
-    many = run(federation(*blobs(200, 12), 12), n_queries=30)
+    many = run(federation(*blobs(200, 12), 12), n_queries=10, strategy="shapley", n_groups=12)
     assert any("all rows are compared" in remark for remark in many.value.remarks)
     assert not with_fagin.value.remarks
+
+
+@pytest.mark.parametrize("levels", [None, 4, 2])
+@pytest.mark.parametrize(("parties", "own"), [(4, None), (4, 0), (7, None), (12, 0), (20, None)])
+def test_separate_groups_equal_the_oracle_on_the_queries_they_had(parties, own, levels):
+    """Rounded sums find every row that counts, also those at equal distance."""
+    fed = federation(*blobs(120, 20, levels=levels), parties, label_holder=own)
+    params = Params(scheme="plain", seed=0, n_queries=60, n_groups=10)
+    nodes = vfps.build_nodes(fed.tables, fed.label_holder, fed.target, params)
+    served = {}
+    leader = nodes[fed.label_holder][0]
+    collect = leader._collect
+
+    async def noting(members, queries, net):
+        chunk = await collect(members, queries, net)
+        served.setdefault(members, []).extend(chunk.queries)
+        return chunk
+
+    leader._collect = noting
+    outcome = run_embedded(vfps.PROTOCOL, nodes, protected=False)
+    found = scores(outcome)
+    assert len(found) >= 4
+    for group, value in found.items():
+        assert value == pytest.approx(oracle(fed, group, queries=served[group]), abs=1e-12)
+    share = outcome.value.stats["candidate_share"]
+    assert share < (0.2 if levels is None else 1.0)
+
+
+def test_separate_groups_of_a_large_federation_need_few_slots():
+    """Where Fagin would have to compare nearly all rows."""
+    fed = federation(*blobs(1000, 16), 16)
+    outcome = run(fed, n_queries=40)
+    assert outcome.value.stats["candidate_share"] < 0.05
+    paired = run(fed, n_queries=8, strategy="shapley", n_groups=16)
+    assert any("all rows are compared" in remark for remark in paired.value.remarks)
+
+
+def test_a_run_that_reaches_its_limit_of_distances_says_so():
+    outcome = run(federation(*blobs(60, 8)), n_queries=60, k=8)
+    assert any("tested on fewer queries" in remark for remark in outcome.value.remarks)
+    free = run(federation(*blobs(60, 8)), n_queries=60, k=8, all_rows=True)
+    assert not free.value.remarks
+    assert sum(row["n_queries"] for row in free.value.found.history) > sum(
+        row["n_queries"] for row in outcome.value.found.history
+    )
 
 
 def test_several_queries_share_ciphertexts():
@@ -108,7 +178,13 @@ def test_greedy_never_takes_a_copy_and_shows_that_it_adds_nothing(seed):
     assert selector.importances_[twin] < 0.1 * selector.importances_["other"]
     assert selector.importances_["noise"] < 0.1 * selector.importances_["other"]
     left_out = [row for row in selector.result_.history if row["step"] == "left out"]
-    assert {row["group"][-1] for row in left_out} or left_out
+    assert {row["participant"] for row in left_out} == {twin, "noise"}
+    report = render(selector.result_).splitlines()
+    line = next(line for line in report if line.startswith(twin) and "selected" in line)
+    added = re.search(
+        r"not selected, would add (\d+)% of what the least of the selected adds", line
+    )
+    assert int(added[1]) < 10
     assert selector.result_.participants[twin] == selector.importances_[twin]
 
 
@@ -130,7 +206,7 @@ def test_informative_participants_rank_before_noise(strategy):
     X[:, :4] += 1.5 * y[:, None]
     selector = VFPSSelector(
         n_participants=2, strategy=strategy, parties=[[0, 1], [2, 3], [4, 5], [6, 7]],
-        security="plain", random_state=0,
+        security="plain", random_state=0, policy=ALLOWING,
     ).fit(X, y)  # fmt: skip
     assert selector.selected_participants_ == ["party-1", "party-2"]
     assert selector.get_support().tolist() == [True] * 4 + [False] * 4

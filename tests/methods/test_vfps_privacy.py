@@ -9,7 +9,7 @@ from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, PartyFailed, PolicyViolation
 from fedsift.methods import vfps_messages as wire
 from fedsift.methods.vfps_parties import Participant
-from fedsift.protocol import Policy
+from fedsift.protocol import MaskedArray, Policy
 from fedsift.selectors.vfps import VFPSSelector
 from vfps_helpers import ALL_KINDS, ALLOWING, blobs, federation, received, run
 
@@ -33,13 +33,41 @@ def test_only_the_leader_holds_a_key_that_opens_distances():
 
 
 def test_participants_receive_no_distances_and_no_sums():
-    outcome = run(federation(*blobs(60, 8)), n_queries=6)
-    for party in ("party-1", "party-2", "party-3", "party-4"):
-        kinds = {entry.message for entry in outcome.transcript.view(party)}
-        assert kinds <= {
-            "Introduction", "SharedSecret", "Queries", "BlockWanted", "DepthWanted",
-            "CandidatesWanted", "Choice", "Done",
-        }  # fmt: skip
+    asks = {"Introduction", "SharedSecret", "Queries", "CandidatesWanted", "Choice", "Done"}
+    for settings, searches in (
+        ({}, {"RoundedWanted"}),
+        ({"strategy": "shapley"}, {"BlockWanted", "DepthWanted"}),
+    ):
+        outcome = run(federation(*blobs(60, 8)), n_queries=6, **settings)
+        for party in ("party-1", "party-2", "party-3", "party-4"):
+            kinds = {entry.message for entry in outcome.transcript.view(party)}
+            assert kinds <= asks | searches
+
+
+def test_rounded_parts_look_random_and_only_their_sum_is_the_groups():
+    """Decoded from the aggregator's bytes: one part is uniform, the sum is the rounded distance."""
+    fed = federation(*blobs(400, 8), label_holder=None)
+    outcome = run(fed, n_queries=40)
+    sent = received(outcome, "aggregator", wire.RoundedParts)
+    assert len(sent) >= 8
+    for message in sent:
+        numbers = message.parts.array().reshape(-1).view("<u2").astype(float)
+        # Rounded distances are small numbers; under a mask they fill the whole range evenly.
+        assert abs(numbers.mean() / 2**16 - 0.5) < 0.05
+        assert abs(numbers.std() / 2**16 - 12**-0.5) < 0.05
+        assert len(np.unique(numbers)) > 0.9 * 400
+
+
+def test_rounded_distances_of_a_run_go_out_once():
+    from fedsift.methods.vfps_parties import Aggregator
+
+    class Asking(Aggregator):
+        async def _add_rounded(self, batch, runs, net):
+            await super()._add_rounded(batch, runs, net)
+            await super()._add_rounded(batch, runs, net)
+
+    with pytest.raises(PartyFailed, match="second time"):
+        _run_with(aggregator=Asking())
 
 
 def test_the_shuffle_secret_reaches_participants_sealed_and_the_aggregator_never():
@@ -78,7 +106,7 @@ def test_every_group_sum_is_over_two_others_and_nobody_is_in_two_of_one_query():
         assert len(asked) > 5
         rows = outcome.ledger.rows()
         assert {row.kind for row in rows if row.learner_role == "leader"} == {
-            "feature-count", "common-neighbours", "candidates", "group-distances",
+            "feature-count", "nearest-rows", "candidates", "group-distances",
         }  # fmt: skip
 
 
@@ -192,14 +220,17 @@ def test_the_aggregator_refuses_what_a_leader_did_not_declare():
             _run_with(Greedy, strategy="brute-force", n_participants=2)
 
 
-def _run_with(leader_class, **settings):
+def _run_with(leader_class=None, aggregator=None, **settings):
     from fedsift.methods import vfps, vfps_local
     from fedsift.runtime import run_embedded
 
     fed = federation(*blobs(60, 8))
     params = vfps_local.Params(scheme="plain", seed=0, n_queries=6, **settings)
     nodes = vfps.build_nodes(fed.tables, fed.label_holder, fed.target, params)
-    nodes[fed.label_holder] = (leader_class(fed.target, None, params),)
+    if leader_class is not None:
+        nodes[fed.label_holder] = (leader_class(fed.target, None, params),)
+    if aggregator is not None:
+        nodes[vfps.AGGREGATOR] = (aggregator,)
     return run_embedded(vfps.PROTOCOL, nodes, policies=dict.fromkeys(nodes, ALLOWING))
 
 
@@ -224,29 +255,41 @@ class Liar(Participant):
         return self.answer(reply) or reply
 
 
+def replacing(kind, lie):
+    """An answer of one kind replaced by a lie; honest otherwise."""
+    return lambda reply: lie(reply) if isinstance(reply, kind) else None
+
+
+def rankings(block):
+    return replacing(wire.SubRankings, lambda _: wire.SubRankings(*wire.joined([block] * 4)))
+
+
+def distances(scheme, blob):
+    lie = wire.PartialDistances(Ciphertexts(scheme, (blob,)))
+    return replacing(wire.PartialDistances, lambda _: lie)
+
+
 @pytest.mark.parametrize(
-    "answer",
+    ("strategy", "answer"),
     [
-        lambda r: wire.SubRankings(*wire.joined([np.zeros(70, dtype=np.int64)] * 4))
-        if isinstance(r, wire.SubRankings) else None,
-        lambda r: wire.SubRankings(*wire.joined([np.arange(10**6, 10**6 + 70)] * 4))
-        if isinstance(r, wire.SubRankings) else None,
-        lambda r: wire.SubRankings(*wire.joined([np.arange(3)] * 4))
-        if isinstance(r, wire.SubRankings) else None,
-        lambda r: wire.Joined(r.key, 10**6) if isinstance(r, wire.Joined) else None,
-        lambda r: wire.PartialDistances(Ciphertexts("plain", (b"short",)))
-        if isinstance(r, wire.PartialDistances) else None,
-        lambda r: wire.PartialDistances(Ciphertexts("bgv", (b"x" * 100,)))
-        if isinstance(r, wire.PartialDistances) else None,
+        ("shapley", rankings(np.zeros(70, dtype=np.int64))),
+        ("shapley", rankings(np.arange(10**6, 10**6 + 70))),
+        ("shapley", rankings(np.arange(3))),
+        ("shapley", replacing(wire.Joined, lambda r: wire.Joined(r.key, 10**6))),
+        ("group-testing", distances("plain", b"short")),
+        ("group-testing", distances("bgv", b"x" * 100)),
+        ("group-testing", replacing(wire.RoundedParts, lambda _: wire.RoundedParts(
+            MaskedArray.of(np.zeros((1, 3), dtype=np.uint64))))),
     ],
-    ids=["repeated", "unknown", "too short", "huge scale", "short distances", "other scheme"],
+    ids=["repeated", "unknown", "too short", "huge scale", "short distances", "other scheme",
+         "rounded parts"],
 )  # fmt: skip
-def test_a_party_that_answers_nonsense_ends_the_run_with_a_clear_error(answer):
+def test_a_party_that_answers_nonsense_ends_the_run_with_a_clear_error(strategy, answer):
     from fedsift.methods import vfps, vfps_local
     from fedsift.runtime import run_embedded
 
     fed = federation(*blobs(200, 8))
-    params = vfps_local.Params(scheme="plain", seed=0, n_queries=6)
+    params = vfps_local.Params(scheme="plain", seed=0, n_queries=6, strategy=strategy)
     nodes = vfps.build_nodes(fed.tables, fed.label_holder, fed.target, params)
     liar = type("OneLiar", (Liar,), {"answer": staticmethod(answer)})
     nodes["party-2"] = (liar(fed.tables["party-2"], params),)
@@ -258,13 +301,17 @@ def test_the_ledger_says_who_learned_what():
     selector = VFPSSelector(n_participants=2, n_queries=30, policy=None, random_state=0)
     result = selector.fit(federation(*blobs(300, 8))).result_
     learned = {(row.learner_role, row.kind) for row in result.disclosures}
-    assert ("aggregator", "sub-rankings") in learned
+    assert ("aggregator", "rounded-sums") in learned
+    assert ("aggregator", "sub-rankings") not in learned
     assert ("leader", "group-distances") in learned
     assert ("participant", "participant-choice") in learned
     sums = next(row for row in result.disclosures if row.kind == "group-distances")
     assert sums.form.startswith("encrypted")
     assert sums.key_owner == "label-holder"
     assert result.security == "secure"
+    shared = VFPSSelector(design="shared", n_queries=10, random_state=0)
+    kinds = {row.kind for row in shared.fit(federation(*blobs(300, 8))).result_.disclosures}
+    assert {"sub-rankings", "common-neighbours", "paired-groups"} <= kinds
     plain = VFPSSelector(n_queries=9, security="plain").fit(federation(*blobs(60, 8))).result_
     assert all("PLAIN" in row.form for row in plain.disclosures)
 

@@ -9,12 +9,15 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from fedsift.data import split_horizontal
-from fedsift.errors import ColumnError, ParameterError, ValueProblem
+from fedsift.errors import ColumnError, ParameterError, PolicyViolation, ValueProblem
+from fedsift.protocol import Policy
+from fedsift.report.text import render
 from fedsift.result import SelectionResult
 from fedsift.selectors.vfps import VFPSSelector
 from vfps_helpers import ALLOWING, blobs, federation
 
 PLAIN = {"security": "plain", "n_queries": 30, "random_state": 0}
+ALLOWED = {**PLAIN, "policy": ALLOWING}
 
 
 def test_attributes_and_result_file(tmp_path):
@@ -101,7 +104,7 @@ def test_constant_columns_are_reported_and_never_win():
     X[:, 6:] = 3.0
     parties = [[0, 1], [2, 3], [4, 5], [6, 7]]
     for strategy in ("individual", "greedy", "group-testing"):
-        selector = VFPSSelector(strategy=strategy, parties=parties, **PLAIN).fit(X, y)
+        selector = VFPSSelector(strategy=strategy, parties=parties, **ALLOWED).fit(X, y)
         assert "party-4" not in selector.selected_participants_
         assert any("constant" in warning for warning in selector.result_.warnings)
 
@@ -136,7 +139,7 @@ def test_duplicate_rows_do_not_look_informative():
     rng = np.random.default_rng(0)
     X = np.repeat(rng.normal(size=(10, 4)), 20, axis=0)
     y = rng.integers(0, 2, 200)
-    selector = VFPSSelector(strategy="individual", **{**PLAIN, "n_queries": 200}).fit(X, y)
+    selector = VFPSSelector(strategy="individual", **{**ALLOWED, "n_queries": 200}).fit(X, y)
     assert all(value < 0.05 for value in selector.importances_.values())
 
 
@@ -153,13 +156,42 @@ def test_k_larger_than_everything():
     assert all(np.isfinite(v) for v in selector.importances_.values())
 
 
-def test_simulated_parties_need_no_policy_but_real_ones_do():
-    X, y = blobs(60, 2)
-    simulated = VFPSSelector(**PLAIN).fit(X, y)
-    assert any("one participant's data" in w for w in simulated.result_.warnings)
-    fed = federation(X, y, 2)
-    allowed = VFPSSelector(policy=dict.fromkeys(fed.tables, ALLOWING), **PLAIN).fit(fed)
+@pytest.mark.parametrize("strategy", ["group-testing", "individual", "greedy", "brute-force"])
+def test_groups_of_one_in_federations_are_granted_by_policies_only(strategy):
+    data = federation(*blobs(60, 2), 2)
+    settings = {**PLAIN, "strategy": strategy}
+    with pytest.raises(PolicyViolation, match="single-party-distances"):
+        VFPSSelector(**settings).fit(data)
+    with pytest.raises(PolicyViolation, match="single-party-distances"):
+        VFPSSelector(**settings).plan(data)
+    allowed = VFPSSelector(policy=ALLOWING, **settings).fit(data)
     assert len(allowed.selected_participants_) == 1
+    assert any("one participant's data" in w for w in allowed.result_.warnings)
+
+
+def test_one_array_in_two_parts_is_the_callers_own_unless_a_policy_says_otherwise():
+    X, y = blobs(60, 2)
+    selector = VFPSSelector(**PLAIN).fit(X, y)
+    assert any("one participant's data" in w for w in selector.result_.warnings)
+    with pytest.raises(PolicyViolation, match="single-party-distances"):
+        VFPSSelector(policy=Policy(min_security_bits=0), **PLAIN).fit(X, y)
+    # Nothing is granted where it can be avoided.
+    wide = VFPSSelector(**{**PLAIN, "parties": 4}).fit(*blobs(60, 8))
+    assert not any("one participant's data" in w for w in wide.result_.warnings)
+
+
+def test_reports_show_standard_errors_and_what_became_of_everybody(tmp_path):
+    selector = VFPSSelector(n_participants=2, **PLAIN).fit(*blobs(150, 8))
+    text = render(selector.result_)
+    selector.result_.to_html(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for party, error in selector.standard_errors_.items():
+        shown = f"± {error:.2g}"
+        line = next(line for line in text.splitlines() if line.startswith(party) and "±" in line)
+        assert shown in line
+        assert shown in page
+        chosen = party in selector.selected_participants_
+        assert line.endswith("not selected") != chosen
 
 
 def test_groups_that_may_not_be_tested_are_named_in_the_result():

@@ -6,13 +6,15 @@ Method    vfps (paper 002). The leader holds the secret key.
 Leak      Algorithm 1 shows whoever decrypts the partial distances of groups of one, and of groups
           that form a linear system. Distances of a one-column party are that column.
 Fix       Sums over at least two other participants, and (``design="separate"``) no participant in
-          two sums of one query. :func:`solve_parts` then finds no participant's part.
+          two sums of one query. :func:`solve_parts` then finds no participant's part. Sums of one
+          group over many queries would still be coordinates (:func:`trilaterate`, or
+          :func:`embed` where not all rows are known), and geometries of overlapping groups can be
+          subtracted even if no query was shared, or all groups solved together
+          (:func:`fit_jointly`). So the leader sees the nearest rows only, and at most half as many
+          distances in all as the participants' columns have values.
 Remains   Blinding factors are found as common divisors (:func:`unblind`). ``greedy``, ``shapley``,
           ``brute-force`` and ``design="shared"`` give a solvable system; they declare
-          ``paired-groups``. Sums over *all rows* on more queries than the group has columns are
-          coordinates up to a rotation (:func:`trilaterate`), and such geometries of overlapping
-          groups can be subtracted even if no query was shared. Candidates found by Fagin have
-          too few distances in common for that.
+          ``paired-groups``. Separate designs that compare all rows declare ``all-row-distances``.
 """
 
 from __future__ import annotations
@@ -174,27 +176,143 @@ def trilaterate(distances: Floats, queries: Sequence[int]) -> Floats:
     return np.asarray(-0.5 * (distances - among.mean(axis=1, keepdims=True)).T @ axes)
 
 
-def geometry(views: Sequence[View], group: Group, pairs: Integers) -> Floats | None:
-    """Squared distances of pairs of rows in one group's columns, or None if rows are missing.
+@dataclass(frozen=True)
+class Edges:
+    """Squared distances between some rows in one group's columns."""
+
+    first: Integers
+    second: Integers
+    squares: Floats
+
+    @classmethod
+    def of(cls, views: Sequence[View], group: Group) -> Edges:
+        """Everything the leader knows exactly about a group."""
+        parts: list[tuple[Integers, Integers, Floats]] = []
+        for view in views:
+            if view.group != group:
+                continue
+            numbers = unblind(view.blinded).astype(np.float64)
+            zero = numbers[np.flatnonzero(view.rows == view.query)[0]]
+            kept = view.rows != view.query
+            rows = view.rows[kept]
+            parts.append((np.full(len(rows), view.query), rows, (numbers - zero)[kept]))
+        first, second, squares = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return cls(first, second, squares)
+
+
+def embed(edges: Edges, n_rows: int, n_columns: int) -> Floats:
+    """Coordinates that fit some known distances: shortest paths first, then least squares.
+
+    Parameters
+    ----------
+    n_columns : int
+        Of the group; the attacker is told.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+        Up to a rotation if the distances determine it, otherwise one of many answers.
+    """
+    from scipy.optimize import minimize
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import shortest_path
+
+    first, second = edges.first, edges.second
+    scale = float(edges.squares.mean())
+    squares = np.maximum(edges.squares / scale, 1e-9)
+    graph = coo_matrix((np.sqrt(squares), (first, second)), shape=(n_rows, n_rows)).tocsr()
+    paths = shortest_path(graph.maximum(graph.T), directed=False)
+    paths[~np.isfinite(paths)] = paths[np.isfinite(paths)].max()
+    centre = np.eye(n_rows) - 1.0 / n_rows
+    values, vectors = np.linalg.eigh(-0.5 * centre @ paths**2 @ centre)
+    start = vectors[:, -n_columns:] * np.sqrt(np.maximum(values[-n_columns:], 1e-12))
+
+    def misfit(flat: Floats) -> tuple[float, Floats]:
+        points = flat.reshape(n_rows, n_columns)
+        gaps = points[first] - points[second]
+        errors = (gaps**2).sum(axis=1) - squares
+        slopes, pulls = np.zeros_like(points), 4 * errors[:, None] * gaps
+        np.add.at(slopes, first, pulls)
+        np.add.at(slopes, second, -pulls)
+        return float((errors**2).sum()), slopes.ravel()
+
+    options = {"maxiter": 1000}
+    found = minimize(misfit, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(found.x.reshape(n_rows, n_columns) * np.sqrt(scale))
+
+
+def fit_jointly(views: Sequence[View], names: Sequence[str], n_rows: int, n_starts: int) -> Floats:
+    """Columns of one-column participants that fit everything seen of all groups together.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_participants)
+        The best fit of several random starts; each column up to a shift and the sign.
+    """
+    from scipy.optimize import minimize
+
+    groups = list(dict.fromkeys(view.group for view in views))
+    edges = [Edges.of(views, group) for group in groups]
+    first = np.concatenate([some.first for some in edges])
+    second = np.concatenate([some.second for some in edges])
+    squares = np.concatenate([some.squares for some in edges])
+    members = np.concatenate(
+        [
+            np.tile([float(name in group) for name in names], (len(some.first), 1))
+            for group, some in zip(groups, edges, strict=True)
+        ]
+    )
+    scale = float(squares.mean())
+
+    def misfit(flat: Floats) -> tuple[float, Floats]:
+        points = flat.reshape(n_rows, len(names))
+        gaps = points[first] - points[second]
+        errors = (members * gaps**2).sum(axis=1) - squares / scale
+        slopes, pulls = np.zeros_like(points), 4 * errors[:, None] * members * gaps
+        np.add.at(slopes, first, pulls)
+        np.add.at(slopes, second, -pulls)
+        return float((errors**2).sum()), slopes.ravel()
+
+    fits = [
+        minimize(
+            misfit,
+            np.random.default_rng(seed).normal(scale=0.5, size=n_rows * len(names)),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 1000},
+        )
+        for seed in range(n_starts)
+    ]
+    best = min(fits, key=lambda fit: float(fit.fun))
+    return np.asarray(best.x.reshape(n_rows, len(names)) * np.sqrt(scale))
+
+
+def geometry(
+    views: Sequence[View], group: Group, pairs: Integers, n_rows: int, n_columns: int
+) -> Floats:
+    """Squared distances of pairs of rows in one group's columns, as well as they can be had.
 
     Parameters
     ----------
     pairs : ndarray of shape (n_pairs, 2)
     """
     own = [view for view in views if view.group == group]
-    if len(own) < 3:
-        return None
-    n_rows = 1 + max(int(view.rows.max()) for view in own)
-    table = np.full((len(own), n_rows), np.nan)
-    for i, view in enumerate(own):
-        numbers = unblind(view.blinded).astype(np.float64)
-        table[i, view.rows] = numbers - numbers[np.flatnonzero(view.rows == view.query)[0]]
-    complete = ~np.isnan(table).any(axis=0)
-    queries = [view.query for view in own]
-    if not complete[queries].all() or not complete[pairs].all():
-        return None
-    points = trilaterate(np.where(complete, table, 0.0), queries)
+    if all(len(view.rows) == n_rows for view in own):
+        table = np.empty((len(own), n_rows))
+        for i, view in enumerate(own):
+            numbers = unblind(view.blinded).astype(np.float64)
+            table[i, view.rows] = numbers - numbers[np.flatnonzero(view.rows == view.query)[0]]
+        points = trilaterate(table, [view.query for view in own])
+    else:
+        points = embed(Edges.of(own, group), n_rows, n_columns)
     return np.asarray(((points[pairs[:, 0]] - points[pairs[:, 1]]) ** 2).sum(axis=1))
+
+
+def subtract_geometries(views: Sequence[View], trio: Group, pairs: Integers, n_rows: int) -> Floats:
+    """Squared distances in the first of three one-column participants, from all pairs of them."""
+    a, b, c = trio
+    shapes = [geometry(views, group, pairs, n_rows, 2) for group in ((a, b), (a, c), (b, c))]
+    return (shapes[0] + shapes[1] - shapes[2]) / 2
 
 
 def likeness(guess: Floats, truth: Floats) -> float:

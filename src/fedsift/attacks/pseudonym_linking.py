@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""VF-PS: what a curious aggregator makes of the sub-rankings.
+"""VF-PS: what a curious aggregator makes of the sub-rankings and rounded sums.
 
-Method    vfps (paper 002). The aggregator sees, per query, rankings of rows under pseudo-ids.
+Method    vfps (paper 002). The aggregator sees, per query, orders of rows under pseudo-ids.
 Leak      The paper shuffles once, so an id is the same row in every query: counting how often ids
           come near tells central rows from remote ones, and one known row stays known.
 Fix       Every query has a shuffle of its own, drawn from a secret the aggregator does not have.

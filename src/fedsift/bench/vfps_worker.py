@@ -109,7 +109,8 @@ def _largest_error(
     errors = []
     for entry in tested:
         columns = [parts[name] for name in entry["group"]]
-        terms = exact_terms(columns, labels, leader._queries.tolist(), params.k)
+        queries = leader.served.get(tuple(entry["group"])) or leader._queries.tolist()
+        terms = exact_terms(columns, labels, queries, params.k)
         errors.append(abs(float(terms.mean()) - entry["mutual_information"]))
     return float(max(errors))
 

@@ -9,24 +9,26 @@ Roles     *leader* (drives, the only one with the secret key), *participant* (ev
           columns, the leader's own organisation among them if it has any), *aggregator* (a neutral
           node without data and without key). No key server: the leader makes its own key.
 Adversary Honest but curious, single parties. Excluded: the aggregator together with a participant
-          (it could undo the pseudo-ids) or with the leader (it could decrypt every part).
+          (it could undo pseudo-ids and masks) or with the leader (it could decrypt every part).
 
 Who learns what
   participant  the query rows, the pseudo-ids of candidates, whether it was selected.
-  aggregator   sub-rankings of pseudo-ids that change with every query, how deep they were read,
-               which groups are tested. It holds ciphertexts it cannot open.
-  leader       which rows are near, and for every tested group the order (with differences: a
-               factor can be found as a common divisor) of the candidates' summed distances, over
-               at least two other participants. ``design="separate"``: no participant is in two
-               sums of one query. ``greedy``, ``shapley``, ``brute-force`` and ``design="shared"``
-               compare overlapping groups; the sums then form a linear system that gives single
+  aggregator   under pseudo-ids that change with every query: rounded distances summed over a group
+               (separate designs) or participants' sub-rankings (the others); how deep they were
+               read, which groups are tested. It holds ciphertexts it cannot open.
+  leader       which rows are nearest, and for every tested group the order (with differences: a
+               factor can be found as a common divisor) of their summed distances, over at least
+               two other participants. ``design="separate"``: no participant is in two sums of one
+               query, and all distances together are at most half as many as the participants have
+               values. ``greedy``, ``shapley``, ``brute-force`` and ``design="shared"`` compare
+               overlapping groups; the sums then form a linear system that gives single
                participants' distances away. They declare ``paired-groups`` for that.
 
 Algorithm 1, line by line
   keys   leader only                          Leader._introduce
   G      groups                               vfps_search
-  I_k    candidates (Figure 2)                Leader._fagin, Aggregator.merge
-  1-2    encrypt and send partial distances   Participant.partial_distances
+  I_k    candidates (Figure 2)                Leader._read, Aggregator.rank and .nearest
+  1-2    encrypt and send partial distances   Participant.parts
   3      sums per group                       Aggregator.add_up
   4-6    decrypt, order, score                Leader._open
 
@@ -39,12 +41,16 @@ Deviations, each with its reason
     by default every query serves groups without common members.
   - Candidates are searched by a fresh shuffle per query, in doubling blocks; the leader names the
     exact depth, lists are cut behind ties.
+  - Fagin's candidates, let alone all rows, are far more than the estimator needs; over many queries
+    they are coordinates. Separate designs search by rounded sums instead and show the leader the
+    nearest rows only (see :mod:`fedsift.maths.rounded_order`).
   - The importance is the mean score of a participant's groups (the text), not the sum (the
     formula); counts include ties, so that constant columns score 0.
   - Numeric targets: see :mod:`fedsift.maths.knn_mi`.
 
 A malicious participant can send wrong distances or rankings unnoticed; a malicious leader could ask
-for a query again under another number (participants refuse that in separate designs).
+for a query again under another number (participants refuse that in separate designs), or announce
+more columns than there are to see more distances.
 """
 
 from __future__ import annotations
@@ -61,24 +67,28 @@ from fedsift.crypto.masking import MaskingKey
 from fedsift.crypto.shuffle import SecretOrder, deal, new_secret
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
+from fedsift.errors import BadFrame
 from fedsift.maths.fagin import FIRST_BLOCK, stop_depth
 from fedsift.maths.knn_mi import Alike, neighbours_wanted, term
 from fedsift.methods import vfps_search as search
-from fedsift.methods.vfps_local import Params, check_cap
+from fedsift.methods.vfps_candidates import CandidateBook
+from fedsift.methods.vfps_local import Params, check_cap, most_distances
 from fedsift.methods.vfps_messages import (
     FORMS,
     MESSAGES,
     Candidates,
     Choice,
+    Collected,
     CommonRows,
     GroupsWanted,
     Introduction,
     Joined,
+    NearestRows,
+    NearestWanted,
     Opening,
+    PartsWanted,
     Queries,
     RankingWanted,
-    Scanned,
-    ScanWanted,
     SharedSecret,
     Stop,
     divided,
@@ -92,13 +102,6 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 AGGREGATOR = "aggregator"
-PILOT_QUERIES = 4
-WORTHWHILE_SHARE = 0.5
-"""Fagin is given up where its candidates are a larger share of the rows than this."""
-
-_CHUNK_NUMBERS = 1 << 20
-_SCAN_NUMBERS = 1 << 19
-_MOST_RUNS = 128
 _MOST_KEPT_NUMBERS = 1 << 24  # 48 bytes each under BGV
 
 
@@ -135,7 +138,8 @@ class Leader(DrivingRole, name="leader"):
         self._step = blinding.alignment(blinding.join_sums(self._owner.keys))
         self._secret = new_secret()
         self._n_runs = self._n_chunks = self._n_slots = 0
-        self._shares: dict[int, list[float]] = {}
+        self._book = CandidateBook(params, target.n_rows)
+        self.served: dict[Group, list[int]] = {}
         self._kept: list[_Chunk] = []
         self._too_large = False
 
@@ -152,14 +156,13 @@ class Leader(DrivingRole, name="leader"):
 
         chosen = {name: Choice(name in found.selected) for name in names}
         await net.tell("participant", chosen)
-        shares = [share for values in self._shares.values() for share in values]
         stats = {
             "slots": self._n_slots,
             "runs": self._n_runs,
-            "candidate_share": float(np.mean(shares)) if shares else 1.0,
+            "candidate_share": self._book.mean_share,
             "n_queries": n_queries,
         }
-        return Selection(found, stats, (*found.remarks, *self._fallbacks()))
+        return Selection(found, stats, (*found.remarks, *self._remarks()))
 
     async def _introduce(self, net: Network) -> None:
         """Make keys, and deal the secret of the shuffles under pairwise keys."""
@@ -168,14 +171,18 @@ class Leader(DrivingRole, name="leader"):
         replies = await net.ask("participant", hello, Joined)
         key, secrets = MaskingKey.generate(), {}
         # The widest party decides the scale that all use.
-        cap = max(reply.cap_bits for reply in replies)
+        caps = {name: reply.cap_bits for name, reply in zip(names, replies, strict=True)}
+        cap = max(caps.values())
         for name, reply in zip(names, replies, strict=True):
             with blaming(name, "Introduction", 1):
                 check_cap(reply.cap_bits)
                 sealed = deal(self._secret, key, reply.key)
             secrets[name] = SharedSecret(key.public, sealed, self._owner.keys, cap)
         await net.tell("participant", secrets)
-        await net.tell(AGGREGATOR, Opening(self._n_rows, self._owner.keys))
+        caps.pop(self._own or "", None)
+        most = most_distances(caps.values(), self._n_rows)
+        self._book.grant(most)
+        await net.tell(AGGREGATOR, Opening(self._n_rows, most, self._owner.keys))
 
     async def _search(self, net: Network) -> Found:
         params, players, wanted = self._params, self._players, self._params.n_participants
@@ -183,23 +190,19 @@ class Leader(DrivingRole, name="leader"):
         async def evaluate(groups: Sequence[Group]) -> dict[Group, Floats]:
             return await self._on_all_queries(groups, net, keep=params.strategy == "greedy")
 
-        if params.strategy == "greedy":
-            return await search.greedy(players, wanted, evaluate)
-        if params.strategy == "brute-force":
-            return await search.brute_force(players, wanted, evaluate)
-        if params.strategy == "shapley":
-            return await search.shapley(players, wanted, params.n_groups, self._rng, evaluate)
-        if params.strategy == "individual":
-            terms = await evaluate([(name,) for name in players.names])
-            return search.from_shared(players, wanted, terms)
+        if not params.split_queries:
+            return await search.search(
+                params.strategy, players, wanted, params.n_groups, self._rng, evaluate
+            )
         groups = search.random_groups(players, params.n_groups, self._rng)
-        if params.design == "shared":
-            return search.from_shared(players, wanted, await evaluate(groups))
         served = search.assign(players, groups, len(self._queries), self._rng)
         parts: dict[Group, Floats] = {}
-        for group, numbers in served.items():
+        for number, (group, numbers) in enumerate(served.items()):
+            self._book.next_group(len(served) - number)
             terms = await self._score(group, [group], self._queries[numbers].tolist(), net)
             parts.update(terms)
+            # Some may have been left out; the rest was tested in this order.
+            self.served[group] = self._queries[numbers][: len(terms[group])].tolist()
         return search.from_separate(players, wanted, parts)
 
     async def _on_all_queries(
@@ -227,7 +230,7 @@ class Leader(DrivingRole, name="leader"):
         """Have all parts sent once for the whole search, unless they fill the memory."""
         start = 0
         while start < len(queries):
-            part = queries[start : start + self._chunk_size(len(members))]
+            part = queries[start : start + self._book.chunk_size(len(members))]
             self._kept.append(await self._collect(members, part, net))
             start += len(part)
             share = sum(self._kept[-1].segments) / len(part) * len(queries)
@@ -235,55 +238,32 @@ class Leader(DrivingRole, name="leader"):
                 self._kept, self._too_large = [], True
                 return
 
+    def _remarks(self) -> list[str]:
+        if not self._too_large:
+            return self._book.remarks()
+        return [
+            *self._book.remarks(),
+            "The encrypted distances were too many to keep and were sent again for every step of "
+            "the search; fewer queries make it faster.",
+        ]
+
     async def _score(
         self, members: Group, groups: Sequence[Group], queries: list[int], net: Network
     ) -> dict[Group, Floats]:
         """Collect and open chunk by chunk, so that memory does not grow with the queries."""
         parts: dict[Group, list[Floats]] = {group: [np.empty(0)] for group in groups}
         start = 0
-        while start < len(queries):
-            some = queries[start : start + self._chunk_size(len(members))]
+        while start < len(queries) and not self._book.is_full(members):
+            some = queries[start : start + self._book.chunk_size(len(members))]
             chunk = await self._collect(members, some, net)
+            if not chunk.queries:
+                break
             for group, terms in (await self._open(chunk, groups, net, last=True)).items():
                 parts[group].append(terms)
             start += len(some)
         return {group: np.concatenate(terms) for group, terms in parts.items()}
 
     # How candidates are found
-
-    def _chunk_size(self, n_members: int) -> int:
-        """Runs that go together: a few while it is open whether Fagin pays, then many."""
-        if self._worthwhile(n_members) is None:
-            return PILOT_QUERIES
-        numbers = _CHUNK_NUMBERS if self._worthwhile(n_members) else _SCAN_NUMBERS
-        return max(1, min(_MOST_RUNS, numbers // self._n_rows))
-
-    def _worthwhile(self, n_members: int) -> bool | None:
-        """Whether Fagin saves enough for groups of a size; None while nobody knows."""
-        if not self._params.fagin:
-            return False
-        if any(m <= n_members and self._gone(m) for m in self._shares):
-            return False
-        return True if len(self._shares.get(n_members, ())) >= PILOT_QUERIES else None
-
-    def _gone(self, n_members: int) -> bool:
-        shares = self._shares[n_members][:PILOT_QUERIES]
-        return len(shares) >= PILOT_QUERIES and float(np.mean(shares)) > WORTHWHILE_SHARE
-
-    def _fallbacks(self) -> list[str]:
-        remarks = [
-            f"Fagin's candidates are {np.mean(self._shares[m][:PILOT_QUERIES]):.0%} of the rows "
-            f"with {m} participants in a group (first {PILOT_QUERIES} queries): from then on all "
-            "rows are compared, many queries per ciphertext."
-            for m in sorted(self._shares)
-            if self._gone(m)
-        ]
-        if self._too_large:
-            remarks.append(
-                "The encrypted distances were too many to keep and were sent again for every step "
-                "of the search; fewer queries make it faster."
-            )
-        return remarks
 
     async def _collect(self, members: Group, queries: list[int], net: Network) -> _Chunk:
         """Have the aggregator hold the encrypted distances of some queries."""
@@ -293,49 +273,70 @@ class Leader(DrivingRole, name="leader"):
         told = Queries(first, PublicArray.of(np.array(queries, dtype=np.int64)))
         await net.tell("participant", dict.fromkeys(members, told))
         runs = np.arange(first, first + len(queries))
-        rows: list[Integers | None]
-        if self._worthwhile(len(members)) is False:
-            await net.ask(AGGREGATOR, ScanWanted(number, members, PublicArray.of(runs)), Scanned)
-            rows, sizes = [None] * len(queries), [self._n_rows] * len(queries)
-        else:
-            found = await self._fagin(number, members, runs, queries, net)
+        rows: list[Integers | None] = [None] * len(queries)
+        sizes = [self._n_rows] * len(queries)
+        search = self._book.search_by(len(members))
+        if search != "all rows":
+            found = await self._read(
+                number, members, dict(zip(runs.tolist(), queries, strict=True)), net
+            )
+            found = self._book.within_quota(members, found)
+            self._book.note(len(members), found)
             rows, sizes = list(found), [len(part) for part in found]
-            shares = self._shares.setdefault(len(members), [])
-            shares += [size / self._n_rows for size in sizes]
+        if not sizes:
+            return _Chunk(number, [], [], [])
+        wanted = PublicArray.of(runs[: len(sizes)])
+        ask = PartsWanted(number, members, wanted, search == "all rows")
+        await net.ask(AGGREGATOR, ask, Collected)
         segments = [-(-size // self._step) * self._step for size in sizes]
         self._n_slots += sum(segments) * len(members)
-        return _Chunk(number, queries, rows, segments)
+        return _Chunk(number, queries[: len(sizes)], rows, segments)
 
-    async def _fagin(
-        self, number: int, members: Group, runs: Integers, queries: list[int], net: Network
+    async def _read(
+        self, number: int, members: Group, queries: Mapping[int, int], net: Network
     ) -> list[Integers]:
-        """Read sub-rankings in doubling blocks until every query has seen enough of its label."""
-        orders = {r: SecretOrder(self._secret, r, self._n_rows).row_of for r in runs.tolist()}
-        query_of = dict(zip(runs.tolist(), queries, strict=True))
-        alike = {run: self._alike(query) for run, query in query_of.items()}
-        found: dict[int, list[Integers]] = {run: [] for run in query_of}
-        depths: dict[int, int] = {}
-        depth, pending = FIRST_BLOCK, runs.tolist()
+        """Read on in doubling blocks until every query has seen enough rows of its label.
+
+        Fagin counts the rows seen in all sub-rankings and how deep; rounded sums have one order.
+        """
+        rounded = self._book.search_by(len(members)) == "rounded"
+        wanted = NearestWanted if rounded else RankingWanted
+        answer: type[NearestRows | CommonRows] = NearestRows if rounded else CommonRows
+        orders = {run: SecretOrder(self._secret, run, self._n_rows).row_of for run in queries}
+        alike = {run: self._alike(query) for run, query in queries.items()}
+        found: dict[int, list[Integers]] = {run: [] for run in queries}
+        n_read, depths = dict.fromkeys(queries, 0), dict[int, int]()
+        depth, pending = FIRST_BLOCK, list(queries)
         while pending:
-            ask = RankingWanted(number, members, PublicArray.of(np.array(pending)), depth)
-            reply = (await net.ask(AGGREGATOR, ask, CommonRows))[0]
-            with self.clock("rank"), blaming(AGGREGATOR, "RankingWanted", 0):
+            if depth >= 2 * max(FIRST_BLOCK, self._n_rows):
+                raise _too_few_rows()
+            ask = wanted(number, members, PublicArray.of(np.array(pending)), depth)
+            reply = (await net.ask(AGGREGATOR, ask, answer))[0]
+            with self.clock("rank"), blaming(AGGREGATOR, wanted.__name__, 0):
                 ids = divided(reply.ids, reply.lengths, len(pending))
-                ranks = divided(reply.depths, reply.lengths, len(pending))
+                ranks = [
+                    n_read[run] + np.arange(1, len(some) + 1)
+                    for run, some in zip(pending, ids, strict=True)
+                ]
+                if isinstance(reply, CommonRows):
+                    ranks = divided(reply.depths, reply.lengths, len(pending))
                 for run, some, rank in zip(pending, ids, ranks, strict=True):
+                    n_read[run] += len(some)
                     found[run].append(rank[alike[run][orders[run][some]]])
                     seen = np.sort(np.concatenate(found[run]))
-                    enough = neighbours_wanted(self._params.k, self._labels.size(query_of[run]))
+                    enough = neighbours_wanted(self._params.k, self._labels.size(queries[run]))
                     stop = stop_depth(seen, np.ones(len(seen), dtype=bool), enough)
                     if stop is not None:
                         depths[run] = stop
             pending = [run for run in pending if run not in depths]
             depth *= 2
-        cut = PublicArray.of(np.array([depths[run] for run in runs.tolist()]))
-        answer = (await net.ask(AGGREGATOR, Stop(number, PublicArray.of(runs), cut), Candidates))[0]
+        runs = np.array(list(queries), dtype=np.int64)
+        cut = PublicArray.of(np.array([depths[run] for run in queries]))
+        stopped = Stop(number, PublicArray.of(runs), cut)
+        told = (await net.ask(AGGREGATOR, stopped, Candidates))[0]
         with blaming(AGGREGATOR, "Stop", 0):
-            ids = divided(answer.ids, answer.lengths, len(runs))
-        return [orders[run][some] for run, some in zip(runs.tolist(), ids, strict=True)]
+            ids = divided(told.ids, told.lengths, len(runs))
+        return [orders[run][some] for run, some in zip(queries, ids, strict=True)]
 
     def _alike(self, query: int) -> npt.NDArray[np.bool_]:
         """Rows that count as neighbours of the query's label."""
@@ -375,7 +376,8 @@ class Leader(DrivingRole, name="leader"):
         forms: dict[str, list[Group]] = {}
         for group in groups:
             alone = len(self._players.others(group)) == 1
-            form = "paired" if self._params.paired else "separate"
+            form = "all rows" if self._params.unlimited else "separate"
+            form = "paired" if self._params.paired else form
             # Singles share no participant: nothing to pair unless the strategy does.
             if alone or (self._params.singles and not self._params.paired):
                 form = "single"
@@ -393,6 +395,14 @@ class Leader(DrivingRole, name="leader"):
         rows = np.arange(self._n_rows) if rows is None else rows
         kept = np.flatnonzero(self._labels.usable[rows] & (rows != query))
         return kept, self._labels.rows(query)[rows[kept]], self._labels.size(query)
+
+
+def _too_few_rows() -> BadFrame:
+    return BadFrame(
+        "The aggregator has named all rows, and there are too few of a query's label among them.",
+        "Every row is named once, in the order of the distances.",
+        "Check that all parties run the same version of fedsift and the same job.",
+    )
 
 
 PROTOCOL = Protocol(name="vfps", messages=MESSAGES, roles=(Leader, Participant, Aggregator))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from fedsift.crypto.blinding import SUM_BITS
 from fedsift.crypto.shuffle import SecretOrder
+from fedsift.crypto.zero_shares import SHORT_BITS
 from fedsift.data.table import Column, PartyTable
 from fedsift.errors import BadFrame, ParameterError
 from fedsift.maths.fagin import tie_end
@@ -46,12 +48,15 @@ class Params:
     n_queries : int
         Query rows in all.
     fagin, batching : bool
-        The paper's two optimisations.
+        The paper's two optimisations. In separate designs rounded sums take the place of Fagin's
+        sub-rankings.
     design : {"separate", "shared"}
         ``separate``: the groups that one query serves share no participant. ``shared``: the paper's
         design, every group on every query.
     singles : bool
         Whether groups with the data of one participant may be tested.
+    all_rows : bool
+        Whether a separate design may show the leader any number of distances.
     scheme : {"bgv", "paillier", "plain"}
     security_bits : int
     seed : int, optional
@@ -67,6 +72,7 @@ class Params:
     batching: bool = True
     design: str = "separate"
     singles: bool = False
+    all_rows: bool = False
     scheme: str = "bgv"
     security_bits: int = 128
     seed: int | None = None
@@ -77,6 +83,21 @@ class Params:
         if self.strategy == "group-testing":
             return self.design == "shared"
         return self.strategy != "individual"
+
+    @property
+    def split_queries(self) -> bool:
+        """Whether every group has queries of its own."""
+        return self.strategy == "group-testing" and self.design == "separate"
+
+    @property
+    def separate(self) -> bool:
+        """Whether every participant is in at most one sum of a query, and never alone."""
+        return not self.paired and not self.singles
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether the number of distances that the leader may see has no limit."""
+        return self.all_rows or not self.fagin
 
 
 def cap_bits(n_columns: int) -> int:
@@ -163,6 +184,30 @@ def part_of_distance(
     limit = 1 << part_bits(n_participants)
     scaled = np.rint(np.ldexp(squares, fraction_bits(n_participants, cap)))
     return np.asarray(np.minimum(scaled, limit - 1).astype(np.int64))
+
+
+def fewest_columns(bits: int) -> int:
+    """Columns that a party with such a cap has at least; the inverse of :func:`cap_bits`."""
+    return (1 << bits) // (2 * _CAP_PER_COLUMN) + 1
+
+
+def most_distances(caps: Iterable[int], n_rows: int) -> int:
+    """How many distances the leader of a separate design may see, over all groups and queries.
+
+    Every distance is an equation, every cell an unknown: with half as many equations as cells most
+    of the cells stay open, wherever the equations happen to crowd.
+
+    Parameters
+    ----------
+    caps : iterable of int
+        Announced by all participants besides the leader's own.
+    """
+    return n_rows * sum(map(fewest_columns, caps)) // 2
+
+
+def rounded(parts: Integers) -> Integers:
+    """Parts with the last digits cut off; the sum over all parties fits 16 bits."""
+    return parts >> (SUM_BITS - SHORT_BITS)
 
 
 class Ranking:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadFrame
 from fedsift.methods.vfps_local import Params
-from fedsift.protocol import Message, PublicArray, message
+from fedsift.protocol import MaskedArray, Message, PublicArray, message
 
 Integers = npt.NDArray[np.int64]
 
@@ -57,11 +57,16 @@ class SharedSecret(Message, frozen=True):
     cap_bits: int
 
 
-@message(flow="leader -> aggregator", reveals="row-count: number of rows, and a public key")
+@message(
+    flow="leader -> aggregator",
+    reveals="row-count: number of rows, order of magnitude of the number of columns of all "
+    "participants together, and a public key",
+)
 class Opening(Message, frozen=True):
-    """What the aggregator needs to add up under the leader's key."""
+    """What the aggregator needs to add up under the leader's key, and how much it may hand out."""
 
     n_rows: int
+    most_distances: int
     keys: PublicKeys
 
 
@@ -121,10 +126,58 @@ class CommonRows(Message, frozen=True):
 
 @message(
     flow="leader -> aggregator",
+    reveals="stop-depths: for how many of the nearest rows the leader has not yet seen enough rows "
+    "of a label",
+)
+class NearestWanted(Message, frozen=True):
+    """Order all rows of some runs by the group's rounded distances; name them down to a depth."""
+
+    chunk: int
+    members: tuple[str, ...]
+    runs: PublicArray
+    depth: int
+
+
+@message(
+    flow="aggregator -> participant",
+    reveals="nothing: asks for rounded distances, and says over which group they will be summed",
+)
+class RoundedWanted(Message, frozen=True):
+    """Send rounded parts of the distances of some runs, masked for a sum over these members."""
+
+    members: tuple[str, ...]
+    runs: PublicArray
+
+
+@message(
+    flow="participant -> aggregator",
+    reveals="rounded-sums: rounded distances to all rows, summed over the two or more participants "
+    "of a group (single parts are masked), rows under pseudo-ids that change with every query",
+)
+class RoundedParts(Message, frozen=True):
+    """Four short numbers per word, one line per run."""
+
+    parts: MaskedArray
+
+
+@message(
+    flow="aggregator -> leader",
+    reveals="nearest-rows: which rows are nearest by the rounded distances of a group, in order",
+    about="participant",
+)
+class NearestRows(Message, frozen=True):
+    """The next rows of every run, nearest first."""
+
+    ids: PublicArray
+    lengths: PublicArray
+
+
+@message(
+    flow="leader -> aggregator",
     reveals="stop-depths: rank at which enough rows of the query's label were seen",
 )
 class Stop(Message, frozen=True):
-    """Enough seen: collect the candidates' distances of a chunk of runs."""
+    """Enough seen: say which rows are the candidates of a chunk of runs."""
 
     chunk: int
     runs: PublicArray
@@ -151,7 +204,7 @@ class TieDepths(Message, frozen=True):
 
 @message(
     flow="aggregator -> participant",
-    reveals="candidates: which rows are near for any participant of the group",
+    reveals="candidates: which rows may be among the nearest ones of the group",
     about="participant",
 )
 class CandidatesWanted(Message, frozen=True):
@@ -176,27 +229,31 @@ class PartialDistances(Message, frozen=True):
 
 @message(
     flow="aggregator -> leader",
-    reveals="candidates: which rows are near for any participant of the group",
+    reveals="candidates: which rows may be among the nearest ones of the group",
     about="participant",
 )
 class Candidates(Message, frozen=True):
-    """Pseudo-ids in the order of the distances to come; none if all rows are candidates."""
+    """Pseudo-ids in the order of the distances to come."""
 
     ids: PublicArray
     lengths: PublicArray
 
 
-@message(flow="leader -> aggregator", reveals="nothing: asks for the distances of all rows")
-class ScanWanted(Message, frozen=True):
-    """Collect the distances of all rows for a chunk of runs, without sub-rankings."""
+@message(
+    flow="leader -> aggregator",
+    reveals="nothing: asks for the distances of candidates, or of all rows",
+)
+class PartsWanted(Message, frozen=True):
+    """Collect the distances of the candidates of some runs; of all rows if nothing was searched."""
 
     chunk: int
     members: tuple[str, ...]
     runs: PublicArray
+    all_rows: bool
 
 
 @message(flow="aggregator -> leader", reveals="nothing: the distances are there")
-class Scanned(Message, frozen=True):
+class Collected(Message, frozen=True):
     """All participants have sent their parts."""
 
 
@@ -215,8 +272,9 @@ class GroupsWanted(Message, frozen=True):
 
 @message(
     flow="aggregator -> leader",
-    reveals="group-distances: order and differences of the candidates' distances summed over two "
-    "or more other participants; no participant is in two sums of one query",
+    reveals="group-distances: order and differences of the nearest rows' distances summed over two "
+    "or more other participants; no participant is in two sums of one query, and all sums "
+    "together are at most half as many as the participants' columns have values",
     key="leader",
     about="participant",
 )
@@ -228,8 +286,24 @@ class GroupDistances(Message, frozen=True):
 
 @message(
     flow="aggregator -> leader",
-    reveals="paired-groups: sums as in group-distances, but over groups with common participants: "
-    "their differences let the leader work out single participants' distances",
+    reveals="all-row-distances: as group-distances, but of as many rows as the run likes: many "
+    "queries on all rows are coordinates up to a rotation, and those of overlapping groups give "
+    "single participants' distances away",
+    key="leader",
+    about="participant",
+    optional=True,
+)
+class AllRowDistances(Message, frozen=True):
+    """Blinded sums without a limit; sent only if every participant's policy names it."""
+
+    sums: tuple[Ciphertexts, ...]
+
+
+@message(
+    flow="aggregator -> leader",
+    reveals="paired-groups: sums as in group-distances (of all rows where Fagin is off or gave up) "
+    "over groups with common participants: their differences let the leader work out single "
+    "participants' distances",
     key="leader",
     about="participant",
 )
@@ -263,8 +337,11 @@ class Choice(Message, frozen=True):
     selected: bool
 
 
-FORMS: dict[str, type[GroupDistances | PairedGroupDistances | SinglePartyDistances]] = {
+Sums = GroupDistances | AllRowDistances | PairedGroupDistances | SinglePartyDistances
+
+FORMS: dict[str, type[Sums]] = {
     "separate": GroupDistances,
+    "all rows": AllRowDistances,
     "paired": PairedGroupDistances,
     "single": SinglePartyDistances,
 }
@@ -279,35 +356,49 @@ MESSAGES: tuple[type[Message], ...] = (
     BlockWanted,
     SubRankings,
     CommonRows,
+    NearestWanted,
+    RoundedWanted,
+    RoundedParts,
+    NearestRows,
     Stop,
     DepthWanted,
     TieDepths,
-    CandidatesWanted,
-    ScanWanted,
-    PartialDistances,
     Candidates,
-    Scanned,
+    PartsWanted,
+    CandidatesWanted,
+    PartialDistances,
+    Collected,
     GroupsWanted,
     GroupDistances,
+    AllRowDistances,
     PairedGroupDistances,
     SinglePartyDistances,
     Choice,
 )
 
-_FAGIN = (RankingWanted, BlockWanted, SubRankings, CommonRows, Stop, DepthWanted, TieDepths)
+_FAGIN: set[type[Message]] = {
+    RankingWanted,
+    BlockWanted,
+    SubRankings,
+    CommonRows,
+    DepthWanted,
+    TieDepths,
+}
+_ROUNDED: set[type[Message]] = {NearestWanted, RoundedWanted, RoundedParts, NearestRows}
+_EITHER: set[type[Message]] = {Stop, Candidates}
 
 
 def messages_used(params: Params) -> tuple[type[Message], ...]:
     """The messages a run with these settings may send, for plan and policy."""
-    used = {*MESSAGES} - {GroupDistances, PairedGroupDistances, SinglePartyDistances}
-    if not params.fagin:
-        used -= {*_FAGIN, Candidates}
-    if params.singles:
-        used.add(SinglePartyDistances)
+    used = {*MESSAGES} - _FAGIN - _ROUNDED - _EITHER - {*FORMS.values()}
+    if params.fagin:
+        used |= _EITHER | (_ROUNDED if params.separate else _FAGIN)
+    if params.separate:
+        used.add(AllRowDistances if params.unlimited else GroupDistances)
     if params.paired:
         used.add(PairedGroupDistances)
-    elif not params.singles:
-        used.add(GroupDistances)
+    if params.singles:
+        used.add(SinglePartyDistances)
     return tuple(cls for cls in MESSAGES if cls in used)
 
 

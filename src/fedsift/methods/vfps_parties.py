@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto import shuffle
+from fedsift.crypto import shuffle, zero_shares
 from fedsift.crypto.blinding import LoadedParts, alignment, join_sums, seal_vector
 from fedsift.crypto.masking import MaskingKey
 from fedsift.crypto.sums import VectorGuest
 from fedsift.data.table import PartyTable
 from fedsift.errors import AlignmentError, BadFrame, ParameterError, UndeclaredFlow
 from fedsift.maths.fagin import SubRankings as SeenRows
+from fedsift.maths.rounded_order import RoundedOrder
 from fedsift.methods import vfps_local as local
 from fedsift.methods.vfps_messages import (
     FORMS,
@@ -25,32 +26,33 @@ from fedsift.methods.vfps_messages import (
     Candidates,
     CandidatesWanted,
     Choice,
+    Collected,
     CommonRows,
     DepthWanted,
-    GroupDistances,
     GroupsWanted,
     Introduction,
     Joined,
+    NearestRows,
+    NearestWanted,
     Opening,
-    PairedGroupDistances,
     PartialDistances,
+    PartsWanted,
     Queries,
     RankingWanted,
-    Scanned,
-    ScanWanted,
+    RoundedParts,
+    RoundedWanted,
     SharedSecret,
-    SinglePartyDistances,
     Stop,
     SubRankings,
+    Sums,
     TieDepths,
     divided,
     joined,
 )
-from fedsift.protocol import Network, PublicArray, Role, handles
+from fedsift.protocol import MaskedArray, Network, PublicArray, Role, handles
 from fedsift.protocol.network import blaming
 
 Integers = npt.NDArray[np.int64]
-Sums = GroupDistances | PairedGroupDistances | SinglePartyDistances
 
 
 def padded(size: int, step: int) -> int:
@@ -72,6 +74,7 @@ class Participant(Role, name="participant"):
         self._guest: VectorGuest | None = None
         self._rows: dict[int, int] = {}
         self._rankings: dict[int, local.Ranking] = {}
+        self._rounded: set[int] = set()
         self._selected: bool | None = None
 
     @handles(Introduction)
@@ -150,6 +153,28 @@ class Participant(Role, name="participant"):
         ends = [self._ranking(run).tie_end(d) for run, d in zip(runs, depths, strict=True)]
         return TieDepths(PublicArray.of(np.array(ends, dtype=np.int64)))
 
+    @handles(RoundedWanted)
+    async def rounded_parts(self, ask: RoundedWanted, net: Network) -> RoundedParts:
+        """Rounded parts of all distances, masked so that only the group's sum can be read."""
+        runs, members = ask.runs.array().tolist(), _known(ask.members, net)
+        if self._rounded & set(runs) or len(set(runs)) < len(runs):
+            # Sums over two groups of one run would differ by single participants' parts.
+            raise ParameterError(
+                "The aggregator asks for rounded distances of a run a second time.",
+                "Every run serves one group, once.",
+                "Run the same job at every party.",
+            )
+        self._rounded |= set(runs)
+        with self.clock("rank"):
+            lines = []
+            for run in runs:
+                order = self._order(run)
+                numbers = local.rounded(self._distances(run))[order.row_of]
+                context = f"rounded distances of run {run}"
+                lines.append(zero_shares.masked(numbers, self._secret, context, members, net.party))
+            width = zero_shares.n_words(self._table.n_rows)
+            return RoundedParts(MaskedArray.of(np.stack(lines).reshape(len(runs), width)))
+
     @handles(CandidatesWanted)
     async def parts(self, ask: CandidatesWanted, net: Network) -> PartialDistances:
         """Encrypt the own part of the distances to the candidates, many queries together."""
@@ -214,6 +239,10 @@ class _Batch:
 
     members: tuple[str, ...]
     seen: dict[int, SeenRows] = field(default_factory=dict)
+    orders: dict[int, RoundedOrder] = field(default_factory=dict)
+    rounded: bool = False
+    n_distances: int = 0
+    candidates: dict[int, Integers] = field(default_factory=dict)
     parts: LoadedParts | None = None
     segments: tuple[int, ...] = ()
     told: list[frozenset[str]] = field(default_factory=list)
@@ -226,12 +255,14 @@ class Aggregator(Role, name="aggregator"):
         self._guest: VectorGuest | None = None
         self._n_rows = 0
         self._batches: dict[int, _Batch] = {}
+        self._left = 0
 
     @handles(Opening)
     async def open(self, told: Opening, net: Network) -> None:
         """Take the leader's public key."""
         self._guest = join_sums(told.keys)
         self._n_rows = told.n_rows
+        self._left = told.most_distances
 
     @handles(RankingWanted)
     async def rank(self, ask: RankingWanted, net: Network) -> CommonRows:
@@ -264,10 +295,50 @@ class Aggregator(Role, name="aggregator"):
             )
         seen.extend(number, block)
 
+    @handles(NearestWanted)
+    async def nearest(self, ask: NearestWanted, net: Network) -> NearestRows:
+        """Name the next rows in the order of the group's rounded distances."""
+        runs = ask.runs.array().tolist()
+        batch = self._batches.setdefault(ask.chunk, _Batch(_known(ask.members, net), rounded=True))
+        new = [run for run in runs if run not in batch.orders]
+        if new:
+            await self._add_rounded(batch, new, net)
+        return NearestRows(*joined([batch.orders[run].block(ask.depth) for run in runs]))
+
+    async def _add_rounded(self, batch: _Batch, runs: list[int], net: Network) -> None:
+        wanted = RoundedWanted(batch.members, PublicArray.of(np.array(runs, dtype=np.int64)))
+        replies = await net.ask("participant", dict.fromkeys(batch.members, wanted), RoundedParts)
+        shape = (len(runs), zero_shares.n_words(self._n_rows))
+        arrays = []
+        for member, reply in zip(batch.members, replies, strict=True):
+            with blaming(member, "RoundedWanted", 0):
+                arrays.append(reply.parts.array(shape=shape))
+        with self.clock("evaluate"):
+            for line, run in enumerate(runs):
+                sums = zero_shares.total([array[line] for array in arrays], self._n_rows)
+                batch.orders[run] = RoundedOrder(sums, len(batch.members))
+
     @handles(Stop)
-    async def collect(self, ask: Stop, net: Network) -> Candidates:
-        """The lists are long enough: cut them between ties and collect the distances."""
+    async def cut(self, ask: Stop, net: Network) -> Candidates:
+        """The lists are long enough: say what stands in them."""
         batch, runs = self._batch(ask.chunk), ask.runs.array().tolist()
+        if not set(runs) <= set(batch.orders if batch.rounded else batch.seen):
+            raise _too_early("candidates", "rankings of those queries")
+        if batch.rounded:
+            depths = ask.depths.array(shape=(len(runs),)).tolist()
+            candidates = [
+                batch.orders.pop(run).candidates(depth)
+                for run, depth in zip(runs, depths, strict=True)
+            ]
+        else:
+            candidates = await self._between_ties(batch, ask, runs, net)
+        batch.candidates |= dict(zip(runs, candidates, strict=True))
+        return Candidates(*joined(candidates))
+
+    async def _between_ties(
+        self, batch: _Batch, ask: Stop, runs: list[int], net: Network
+    ) -> list[Integers]:
+        """Rows seen in any sub-ranking, which is cut between different distances."""
         wanted = DepthWanted(ask.runs, ask.depths)
         replies = await net.ask("participant", dict.fromkeys(batch.members, wanted), TieDepths)
         ends = np.stack([reply.depths.array(shape=(len(runs),)) for reply in replies])
@@ -277,19 +348,28 @@ class Aggregator(Role, name="aggregator"):
             # A list may end before a tie of the deepest one; what was sent ends between ties too.
             cuts = [min(int(e), n) for e, n in zip(ends[:, position], seen.lengths, strict=True)]
             candidates.append(seen.candidates(cuts))
-        ids, lengths = joined(candidates)
-        sizes = [len(rows) for rows in candidates]
-        await self._load(batch, CandidatesWanted(ask.runs, ids, lengths, False), sizes, net)
-        return Candidates(ids, lengths)
+        return candidates
 
-    @handles(ScanWanted)
-    async def scan(self, ask: ScanWanted, net: Network) -> Scanned:
-        """Collect the distances of all rows."""
+    @handles(PartsWanted)
+    async def collect(self, ask: PartsWanted, net: Network) -> Collected:
+        """Have the members send their parts of the distances to the candidates, or to all rows."""
+        runs = ask.runs.array().tolist()
         batch = self._batches.setdefault(ask.chunk, _Batch(_known(ask.members, net)))
-        nothing = PublicArray.of(np.empty(0, dtype=np.int64))
-        wanted = CandidatesWanted(ask.runs, nothing, nothing, True)
-        await self._load(batch, wanted, [self._n_rows] * ask.runs.shape[0], net)
-        return Scanned()
+        if ask.all_rows:
+            batch.rounded = False
+            sizes = [self._n_rows] * len(runs)
+            ids, lengths = joined([])
+        else:
+            if not set(runs) <= set(batch.candidates):
+                raise _too_early("distances", "the search for candidates")
+            candidates = [batch.candidates[run] for run in runs]
+            sizes = [len(rows) for rows in candidates]
+            ids, lengths = joined(candidates)
+        batch.n_distances = sum(sizes) - len(runs)  # that of a query to itself says nothing
+        wanted = CandidatesWanted(ask.runs, ids, lengths, ask.all_rows)
+        await self._load(batch, wanted, sizes, net)
+        batch.candidates.clear()
+        return Collected()
 
     async def _load(
         self, batch: _Batch, wanted: CandidatesWanted, sizes: Sequence[int], net: Network
@@ -311,29 +391,38 @@ class Aggregator(Role, name="aggregator"):
             raise _too_early("sums", "the distances of that chunk")
         leader = net.members("leader")[0]
         others = [frozenset(group) - {leader} for group in ask.groups]
-        self._check_form(ask.form, others, batch.told)
+        self._check_form(ask.form, others, batch)
         batch.told += others
+        if ask.form == "separate":
+            self._left -= batch.n_distances * len(ask.groups)
         with self.clock("evaluate"):
             sums = tuple(batch.parts.blinded(group, batch.segments) for group in ask.groups)
         if ask.last:
             del self._batches[ask.chunk]
         return FORMS[ask.form](sums)
 
-    def _check_form(
-        self, form: str, groups: Sequence[frozenset[str]], told: Sequence[frozenset[str]]
-    ) -> None:
+    def _check_form(self, form: str, groups: Sequence[frozenset[str]], batch: _Batch) -> None:
         """The leader cannot have more than it declares: policies rely on the declared form."""
         alone = any(len(group) == 1 for group in groups)
-        before = set[str]().union(*told)
+        before = set[str]().union(*batch.told)
         shared = any(
             group & before or any(group & other for other in groups[:i])
             for i, group in enumerate(groups)
         )
-        if (alone and form != "single") or (shared and form == "separate"):
-            found = "a group of one participant" if alone else "overlapping groups of one query"
+        found = None
+        if alone and form != "single":
+            found = "a group of one participant"
+        elif shared and form in ("separate", "all rows"):
+            found = "overlapping groups of one query"
+        elif form == "separate" and not batch.rounded:
+            found = "more rows than the nearest ones"
+        elif form == "separate" and batch.n_distances * len(groups) > self._left:
+            found = "more distances than half the participants' values"
+        if found is not None:
             raise UndeclaredFlow(
                 f"The leader asks for {found} as {form!r}.",
-                "Sums over one participant are declared 'single', overlapping ones 'paired'.",
+                "Sums over one participant are declared 'single', overlapping ones 'paired', and "
+                "those of more rows than may be shown 'all rows'.",
                 "Run the same job at every party, with policies that allow it.",
             )
 

@@ -127,7 +127,12 @@ def from_separate(players: Players, n_select: int, terms: Terms) -> Found:
         error = math.sqrt(variance) / len(own) if own else 0.0
         importances[name] = Estimate(value, error, sum(s.n_queries for s in own))
     history = tuple(_entry(group, score) for group, score in scores.items())
-    return Found(_best(importances, n_select), importances, history)
+    untested = [name for name, score in importances.items() if not score.n_queries]
+    remarks = (
+        f"No test was left for groups with {', '.join(untested)}: an importance of 0 says nothing "
+        "there. Use fewer neighbours (k) or more rows.",
+    )
+    return Found(best(importances, n_select), importances, history, remarks if untested else ())
 
 
 def from_shared(players: Players, n_select: int, terms: Terms) -> Found:
@@ -137,7 +142,29 @@ def from_shared(players: Players, n_select: int, terms: Terms) -> Found:
         own = [values for group, values in terms.items() if name in group]
         importances[name] = estimate(np.mean(own, axis=0) if own else [])
     history = tuple(_entry(group, estimate(values)) for group, values in terms.items())
-    return Found(_best(importances, n_select), importances, history)
+    return Found(best(importances, n_select), importances, history)
+
+
+async def search(
+    strategy: str,
+    players: Players,
+    n_select: int,
+    n_groups: int,
+    rng: np.random.Generator,
+    evaluate: Evaluate,
+) -> Found:
+    """Any strategy whose groups are all tested on the same queries."""
+    if strategy == "greedy":
+        return await greedy(players, n_select, evaluate)
+    if strategy == "brute-force":
+        return await brute_force(players, n_select, evaluate)
+    if strategy == "shapley":
+        return await shapley(players, n_select, n_groups, rng, evaluate)
+    if strategy == "individual":
+        groups: list[Group] = [(name,) for name in players.names]
+    else:
+        groups = random_groups(players, n_groups, rng)
+    return from_shared(players, n_select, await evaluate(groups))
 
 
 async def brute_force(players: Players, n_select: int, evaluate: Evaluate) -> Found:
@@ -151,9 +178,9 @@ async def brute_force(players: Players, n_select: int, evaluate: Evaluate) -> Fo
         )
     groups = players.subsets(n_select)
     terms = await evaluate(groups)
-    best = max(groups, key=lambda group: float(terms[group].mean()))
+    top = max(groups, key=lambda group: float(terms[group].mean()))
     found = from_shared(players, n_select, terms)
-    return Found(best, found.importances, found.history, _left_out(players, n_select))
+    return Found(top, found.importances, found.history, _left_out(players, n_select))
 
 
 async def greedy(players: Players, n_select: int, evaluate: Evaluate) -> Found:
@@ -210,7 +237,8 @@ async def greedy(players: Players, n_select: int, evaluate: Evaluate) -> Found:
             importances[name] = estimate(scores[chosen] / len(chosen))
     for name in rest:
         gain = importances[name]
-        history.append(_entry(rest[name], estimate(scores[rest[name]]), step="left out", gain=gain))
+        entry = _entry(rest[name], estimate(scores[rest[name]]), step="left out", gain=gain)
+        history.append({"participant": name, **entry})
     return Found(chosen, importances, tuple(history), _left_out(players, n_select))
 
 
@@ -240,10 +268,10 @@ async def shapley(
             before, waiting = terms[group], []
     importances = {name: estimate(np.mean(shares[name], axis=0)) for name in names}
     history = tuple(_entry(group, estimate(values)) for group, values in terms.items())
-    return Found(_best(importances, n_select), importances, history)
+    return Found(best(importances, n_select), importances, history)
 
 
-def _best(importances: Mapping[str, Estimate], n_select: int) -> Group:
+def best(importances: Mapping[str, Estimate], n_select: int) -> Group:
     """The most important ones, in party order; ties go to the earlier party."""
     ranked = sorted(importances, key=lambda name: -importances[name].value)[:n_select]
     return tuple(name for name in importances if name in ranked)

@@ -49,7 +49,9 @@ def _facts(view: ReportView) -> str:
 def _selected(view: ReportView) -> str:
     parts = [_party(features) for features in view.features]
     if view.participants:
-        parts.append(_table(("participant", "importance"), view.participants, numeric=(1,)))
+        header = ("participant", "importance", "standard error", "outcome")
+        rows = [(r.name, r.importance, r.standard_error, r.outcome) for r in view.participants]
+        parts.append(_table(header, rows, numeric=(1, 2)))
     return _section("What was selected", "Rank 1 is the best of all features.", "".join(parts))
 
 

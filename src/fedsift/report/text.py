@@ -47,7 +47,9 @@ def _selected(view: ReportView) -> str:
     for features in view.features:
         lines += ["", *_party(features)]
     if view.participants:
-        lines += ["", *columns(("participant", "importance"), view.participants)]
+        header = ("participant", "importance", "standard error", "outcome")
+        rows = [(r.name, r.importance, r.standard_error, r.outcome) for r in view.participants]
+        lines += ["", *columns(header, rows)]
     return "\n".join(lines)
 
 

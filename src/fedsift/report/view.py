@@ -55,6 +55,16 @@ class PartyFeatures:
 
 
 @dataclass(frozen=True)
+class ParticipantRow:
+    """One participant, what it is worth, how sure that is, and what became of it."""
+
+    name: str
+    importance: str
+    standard_error: str
+    outcome: str
+
+
+@dataclass(frozen=True)
 class LearnedRow:
     """One line of the ledger."""
 
@@ -87,7 +97,7 @@ class ReportView:
     plain: bool
     facts: tuple[tuple[str, str], ...]
     features: tuple[PartyFeatures, ...]
-    participants: tuple[tuple[str, str], ...]
+    participants: tuple[ParticipantRow, ...]
     learned: tuple[LearnedRow, ...]
     cost: str
     by_message: tuple[CostRow, ...]
@@ -106,7 +116,7 @@ def view_of(result: SelectionResult) -> ReportView:
         plain=result.security != "secure",
         facts=_facts(result),
         features=_features(result),
-        participants=_pairs((party, number(value)) for party, value in result.participants.items()),
+        participants=_participants(result),
         learned=tuple(_learned(row) for row in result.disclosures),
         cost=cost_line(result),
         by_message=_bytes_rows(result.traffic.by_message),
@@ -192,6 +202,27 @@ def _party_features(result: SelectionResult, party: str, title: str) -> PartyFea
         for name in names
     )
     return PartyFeatures(clean(title), rows)
+
+
+def _participants(result: SelectionResult) -> tuple[ParticipantRow, ...]:
+    """Participants, most important first; errors and gains are in the history of the run."""
+    errors: dict[str, float] = {}
+    left_out: set[str] = set()
+    for entry in result.history:
+        errors |= entry.get("standard_errors", {})
+        if entry.get("step") == "left out":
+            left_out.add(str(entry.get("participant")))
+    chosen = [value for party, value in result.participants.items() if result.selected.get(party)]
+    rows = []
+    for party, value in sorted(result.participants.items(), key=lambda item: -item[1]):
+        outcome = "selected" if result.selected.get(party) else "not selected"
+        if party in left_out and chosen and min(chosen) > 0:
+            # A copy of a selected participant gives itself away here: it adds next to nothing.
+            share = max(0.0, value) / min(chosen)
+            outcome += f", would add {share:.0%} of what the least of the selected adds"
+        error = "-" if party not in errors else f"± {errors[party]:.2g}"
+        rows.append(ParticipantRow(clean(party), number(value), error, outcome))
+    return tuple(rows)
 
 
 def _learned(row: Disclosure) -> LearnedRow:

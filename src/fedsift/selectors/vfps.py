@@ -11,7 +11,12 @@ from fedsift.data import Federation
 from fedsift.errors import ParameterError
 from fedsift.methods import vfps
 from fedsift.methods.vfps_local import DESIGNS, STRATEGIES, Params
-from fedsift.methods.vfps_messages import MESSAGES, SinglePartyDistances, messages_used
+from fedsift.methods.vfps_messages import (
+    MESSAGES,
+    AllRowDistances,
+    SinglePartyDistances,
+    messages_used,
+)
 from fedsift.methods.vfps_search import MOST_SUBSETS
 from fedsift.protocol import Policy
 from fedsift.protocol.policy import OPEN
@@ -25,12 +30,18 @@ from fedsift.selectors.execution import (
 )
 
 _SCHEMES = {"auto": "bgv", "bgv": "bgv", "paillier": "paillier"}
-_EVERYTHING = Policy(
-    may_reveal=tuple(dict.fromkeys(m.declaration.kind for m in MESSAGES)),
+_ONE_OWNER = Policy(
+    may_reveal=tuple(
+        dict.fromkeys(
+            m.declaration.kind
+            for m in MESSAGES
+            if not m.declaration.optional or m is SinglePartyDistances
+        )
+    ),
     min_security_bits=0,
     min_bin_size=1,
 )
-"""For parties that exist in this process only, cut out of one table that the caller has anyway."""
+"""For too few parties that exist in this process only, cut out of one table of the caller's."""
 
 
 class VFPSSelector(FederatedSelector):
@@ -53,16 +64,20 @@ class VFPSSelector(FederatedSelector):
     k : int
         Nearest neighbours of the query's own label.
     n_queries : int
-        Rows that the score is averaged over; all rows if there are fewer.
+        Rows that the score is averaged over; all rows if there are fewer. Separate designs use
+        fewer where the leader would see too many distances, and say so in the result.
     fagin : bool
-        Compare only rows that are near at some participant. Given up, with a warning in the
-        result, where it does not pay.
+        Compare only rows that may be near. Fagin's algorithm finds them for overlapping groups and
+        is given up, with a warning in the result, where it does not pay; separate groups find
+        them by rounded sums. Without, all rows are compared, and separate groups need
+        ``all-row-distances`` in every participant's ``may_reveal``.
     batching : bool
         One search serves all groups that are tested on the same query.
     design : {"separate", "shared"}
-        Group testing only. ``separate`` never puts a participant into two sums of one query;
-        ``shared`` (the paper) tests all groups on all queries, which is more precise for the same
-        number of queries but lets the leader work out single participants' distances.
+        Group testing only. ``separate`` never puts a participant into two sums of one query and
+        limits how many distances the leader sees; ``shared`` (the paper) tests all groups on all
+        queries, which is more precise for the same number of queries but lets the leader work out
+        single participants' distances.
     parties : int or list of column lists
         How to split arrays; ignored when ``fit`` gets a federation.
     he : {"auto", "bgv", "paillier"}
@@ -71,7 +86,9 @@ class VFPSSelector(FederatedSelector):
         ``plain`` runs the same protocol without encryption, for comparison only.
     policy : Policy, dict of party to Policy, or None
         Groups with one participant's data need ``single-party-distances`` in every participant's
-        ``may_reveal``. Parties simulated from arrays grant it if there is no policy.
+        ``may_reveal``; federations with fewer than three participants besides the label holder
+        need such groups. Parties cut out of one array grant it where it cannot be avoided, since
+        their data is the caller's own; nothing else is granted by itself.
     random_state : int, RandomState or None
         Seeds the simulated split, the queries and the groups.
 
@@ -183,9 +200,9 @@ class VFPSSelector(FederatedSelector):
                 "Use strategy='greedy', which finds the same group in nearly all cases.",
             )
         policies = policies_for(self.policy, (*federation.parties, vfps.AGGREGATOR))
-        if self.policy is None and not isinstance(X, Federation):
-            policies = dict.fromkeys(federation.parties, _EVERYTHING)
         needed = self._needs_singles(federation, wanted)
+        if needed and self.policy is None and not isinstance(X, Federation):
+            policies = dict.fromkeys(federation.parties, _ONE_OWNER)
         params = Params(
             n_participants=wanted,
             strategy=self.strategy,
@@ -196,6 +213,7 @@ class VFPSSelector(FederatedSelector):
             batching=bool(self.batching),
             design=self.design,
             singles=needed or self._may_use_singles(federation, policies),
+            all_rows=_all_allow(federation, policies, AllRowDistances),
             scheme="plain" if self.security == "plain" else _SCHEMES[self.he],
             seed=self._seed(),
         )
@@ -282,8 +300,7 @@ class VFPSSelector(FederatedSelector):
         """Searches over all groups get better with groups of one: use them if all agree."""
         if self.strategy == "group-testing":
             return False
-        declaration = SinglePartyDistances.declaration
-        return all(policies.get(party, OPEN).allows(declaration) for party in federation.tables)
+        return _all_allow(federation, policies, SinglePartyDistances)
 
     def _he_note(self, params):
         if params.scheme == "plain":
@@ -301,6 +318,13 @@ class VFPSSelector(FederatedSelector):
             yield (
                 "Groups with one participant's data are tested: "
                 f"{why}. The leader learns that participant's distances."
+            )
+        if params.separate and params.unlimited:
+            why = "all policies allow it" if params.fagin else "fagin=False compares all rows"
+            yield (
+                f"The leader sees distances without a limit: {why}. Over many queries they are "
+                "coordinates, and single participants' distances follow (kind "
+                "'all-row-distances')."
             )
         if params.paired:
             yield (
@@ -357,6 +381,12 @@ class VFPSSelector(FederatedSelector):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def _all_allow(federation, policies, message):
+    """Whether every participant's policy names an optional disclosure."""
+    declaration = message.declaration
+    return all(policies.get(party, OPEN).allows(declaration) for party in federation.tables)
 
 
 def _is_whole(value):
