@@ -10,27 +10,33 @@ Adversary Honest but curious. All participants but one together with the third p
           that one's accuracies from the masked sums.
 
 Who learns what
-  third party  the parties' best subsets; with ``aggregation="masked"`` mean accuracies only, with
-               ``"third-party"`` (the paper) every party's accuracy on every subset.
+  third party  the parties' best subsets; with ``aggregation="masked"`` the mean (or smallest)
+               accuracy of each only, with ``"third-party"`` (the paper) every party's accuracy on
+               every subset (``attacks.accuracy_profile`` tells class mixes from it).
   participant  all best subsets of a round without their owners, and the one that won.
 
 Algorithm 1, line by line
   3-8    local search                    Participant.search (maths.swarm)
-  9-12   exchange and cross-evaluation   LocalSubset, Candidates, MaskedAccuracies / Accuracies
+  9-12   exchange and cross-evaluation   LocalSubset, Candidates, and one of MaskedAccuracies,
+                                         MaskedShortfalls, Accuracies
   13,18  integration                     ThirdParty._winner
   14     guided start of the next round  Participant.take (Algorithm 2)
 
-Deviations, each with its reason
+Deviations, each with its reason (ADR 9)
   - A is trusted in the paper and sees an M x M matrix of accuracies on small samples, which
-    profiles every party. By default only masked means appear.
-  - Decoding is deterministic, so that a seed fixes the result.
+    profiles every party. By default only masked means appear, or with ``max-min`` the smallest.
+  - Accuracies leave a party in steps of 1/1024: exact ratios would tell its number of rows, alone
+    and, with two parties, even from the sum.
+  - A position above one half chooses the feature (``decoding="threshold"``). Drawing it at random
+    as the paper does is as good and visits more subsets, so costs more; both follow the seed.
   - ``best-of-local`` (one exchange) and ``federated-fitness`` (one swarm, masked fitness) are
-    cheaper or more private and, as far as measured, as good.
-  - A party keeps its own subset where that is better on its own rows (``party_support_``).
+    cheaper or more private.
+  - A party may keep its own subset where that is better on its own rows (``party_support_``).
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,8 +47,9 @@ import numpy.typing as npt
 from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs, unmask_sum
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
-from fedsift.errors import ColumnError, ParameterError, PartyError, ValueProblem
-from fedsift.maths import swarm
+from fedsift.errors import PartyError, ProtocolError
+from fedsift.maths import subset_fitness, swarm
+from fedsift.methods.fpso_local import LocalSearch, Params, classes_of, generator
 from fedsift.methods.fpso_messages import (
     Accuracies,
     Candidates,
@@ -51,6 +58,7 @@ from fedsift.methods.fpso_messages import (
     Hello,
     LocalSubset,
     MaskedAccuracies,
+    MaskedShortfalls,
     Particles,
     Roster,
     SearchWanted,
@@ -68,49 +76,26 @@ from fedsift.protocol import (
 
 Floats = npt.NDArray[np.float64]
 Masks = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
 
-ACCURACY_BITS = 40
+Answer = MaskedAccuracies | MaskedShortfalls | Accuracies
+
+ACCURACY_STEPS = 1024
+"""Accuracies leave a party in these steps: finer than chance on a few thousand rows."""
+
 THIRD_PARTY = "third-party"
 
 
-@dataclass(frozen=True)
-class Params:
-    """Settings of one run, the same at every party.
-
-    Parameters
-    ----------
-    max_features : int, optional
-        Largest subset; any size if missing.
-    n_particles, n_iterations, n_rounds : int
-        Swarm size, steps per round, rounds.
-    integration : {"mean", "max-min"}
-    aggregation : {"masked", "third-party"}
-    mode : {"rounds", "best-of-local", "federated-fitness"}
-    k, n_folds : int
-        Neighbours and inner folds of the fitness.
-    classifier : scikit-learn classifier, optional
-        Replaces the nearest neighbours, more slowly.
-    protected : bool
-        False sends sums without masks (``security="plain"``).
-    """
-
-    max_features: int | None = None
-    n_particles: int = 20
-    n_iterations: int = 25
-    n_rounds: int = 4
-    integration: str = "mean"
-    aggregation: str = "masked"
-    mode: str = "rounds"
-    k: int = 3
-    n_folds: int = 5
-    classifier: Any = None
-    protected: bool = True
-    seed: int | None = None
+def answer_type(params: Params) -> type[Answer]:
+    """What participants say about subsets they were asked to try."""
+    if params.aggregation == "third-party":
+        return Accuracies
+    return MaskedShortfalls if params.integration == "max-min" else MaskedAccuracies
 
 
 def messages_used(params: Params) -> tuple[type[Message], ...]:
     """The messages a run with these settings sends, for plan and policy."""
-    answer = MaskedAccuracies if params.aggregation == "masked" else Accuracies
+    answer = answer_type(params)
     if params.mode == "federated-fitness":
         return (Hello, Greeting, Roster, Particles, answer, GlobalSubset)
     return (Hello, Greeting, Roster, SearchWanted, LocalSubset, Candidates, answer, GlobalSubset)
@@ -119,22 +104,21 @@ def messages_used(params: Params) -> tuple[type[Message], ...]:
 class Participant(Role, name="participant"):
     """B of the paper: owns rows and labels, searches on them and tries others' subsets."""
 
-    def __init__(self, table: PartyTable, target: Target, params: Params) -> None:
-        X = _numbers(table)
-        _check_rows(table, params)
-        rng = _rng(params.seed, table.name)
-        folds = swarm.inner_folds(target.codes, params.n_folds, rng)
-        self._fitness: swarm.KnnFitness | swarm.ClassifierFitness
-        if params.classifier is None:
-            self._fitness = swarm.KnnFitness(X, target.codes, folds, params.k)
-        else:
-            self._fitness = swarm.ClassifierFitness(X, target.codes, folds, params.classifier)
-        self._n_rows, self._n_features = X.shape
+    def __init__(
+        self,
+        table: PartyTable,
+        target: Target,
+        params: Params,
+        known: subset_fitness.SubsetFitness | None = None,
+    ) -> None:
+        local = LocalSearch.over(table, target, params, known)
+        self.fitness, self._swarm, self._n_rows = local.fitness, local.particles, local.n_rows
+        self._n_features = self._swarm.positions.shape[1]
         self._params = params
         self._key = MaskingKey.generate()
         self._masks: PairwiseMasks | None = None
-        self._swarm = swarm.Swarm(X.shape[1], params.n_particles, rng, params.max_features)
         self._global: Masks | None = None
+        self._n_steps, self._highest = 0, 0
         self.history: list[dict[str, Any]] = []
 
     @handles(Hello)
@@ -154,28 +138,23 @@ class Participant(Role, name="participant"):
         if self._params.mode == "best-of-local":
             steps *= self._params.n_rounds
         with self.clock("train"):
-            best = swarm.search(self._swarm, self._fitness.correct, steps)
-        self.history.append(
-            {
-                "round": ask.round_number,
-                "party": net.party,
-                "accuracy": best.fitness / self._n_rows,
-                "n_features": int(best.mask.sum()),
-            }
-        )
-        return LocalSubset(PublicArray.of(best.mask))
+            course = swarm.search(self._swarm, self.fitness.correct, steps)
+        for best in course:
+            self._note(ask.round_number, net.party, best.fitness, int(best.mask.sum()))
+        return LocalSubset(PublicArray.of(course[-1].mask))
 
     @handles(Candidates)
-    async def evaluate(self, ask: Candidates, net: Network) -> MaskedAccuracies | Accuracies:
+    async def evaluate(self, ask: Candidates, net: Network) -> Answer:
         """Lines 11-12: everybody's subsets on the own rows."""
-        return self._answer(ask.masks, f"candidates {ask.step}")
+        return self._answer(self._correct(ask.masks), f"candidates {ask.step}")
 
     @handles(Particles)
-    async def evaluate_particles(
-        self, ask: Particles, net: Network
-    ) -> MaskedAccuracies | Accuracies:
+    async def evaluate_particles(self, ask: Particles, net: Network) -> Answer:
         """A step of the common swarm on the own rows."""
-        return self._answer(ask.masks, f"particles {ask.step}")
+        correct = self._correct(ask.masks)
+        self._highest = max(self._highest, int(correct.max()))
+        self._note(ask.step // self._params.n_iterations + 1, net.party, self._highest)
+        return self._answer(correct, f"particles {ask.step}")
 
     @handles(GlobalSubset)
     async def take(self, told: GlobalSubset, net: Network) -> None:
@@ -188,22 +167,55 @@ class Participant(Role, name="participant"):
     def facts(self) -> dict[str, Any]:
         """The subset this party would use: the common one, unless its own is better here."""
         assert self._global is not None  # noqa: S101 - every run ends with a global subset
-        common = int(self._fitness.correct(self._global[None])[0])
+        common = int(self.fitness.correct(self._global[None])[0])
         best = self._swarm.best
         keeps_own = best is not None and best.fitness > common
         kept = best.mask if best is not None and keeps_own else self._global
         return {"kept": kept, "keeps_own": keeps_own, "accuracy": common / self._n_rows}
 
-    def _answer(self, wanted: PublicArray, context: str) -> MaskedAccuracies | Accuracies:
+    def _correct(self, wanted: PublicArray) -> Integers:
         masks = wanted.array(shape=(wanted.shape[0], self._n_features)).astype(bool)
         with self.clock("evaluate"):
-            accuracies = self._fitness.correct(masks) / self._n_rows
-        if self._params.aggregation == "third-party":
-            return Accuracies(PublicArray.of(accuracies))
-        fixed = np.rint(np.ldexp(accuracies, ACCURACY_BITS)).astype(np.int64).tolist()
+            return self.fitness.correct(masks)
+
+    def _answer(self, correct: Integers, context: str) -> Answer:
+        steps = np.rint(correct * (ACCURACY_STEPS / self._n_rows)).astype(np.int64)
+        kind = answer_type(self._params)
+        if kind is Accuracies:
+            return Accuracies(PublicArray.of(steps / ACCURACY_STEPS))
+        if kind is MaskedAccuracies:
+            return MaskedAccuracies(self._sealed(steps, context))
+        return MaskedShortfalls(self._sealed(_shortfalls(steps), context))
+
+    def _sealed(self, values: Integers, context: str) -> MaskedArray:
         assert self._masks is not None  # noqa: S101 - the roster comes first
-        sealed = self._masks.mask(fixed, context) if self._params.protected else to_limbs(fixed, 1)
-        return MaskedAccuracies(MaskedArray.of(sealed))
+        if not self._params.protected:
+            return MaskedArray.of(to_limbs(values, 1))
+        return MaskedArray.of(self._masks.mask(values, context))
+
+    def _note(self, round_number: int, party: str, correct: float, size: int | None = None) -> None:
+        """One more point of the convergence curve."""
+        self._n_steps += 1
+        entry = {
+            "round": round_number,
+            "step": self._n_steps,
+            "party": party,
+            "accuracy": correct / self._n_rows,
+        }
+        self.history.append(entry if size is None else {**entry, "n_features": size})
+
+
+def _shortfalls(steps: Integers) -> Integers:
+    """For every subset and level zero, or a random number where the level is missed.
+
+    The sum over all parties is zero up to the smallest accuracy and random above it, however
+    many parties stay below: who and how many they are does not show.
+    """
+    missed = steps[:, None] < np.arange(1, ACCURACY_STEPS + 1)
+    noise = np.frombuffer(secrets.token_bytes(8 * missed.size), dtype=np.int64).reshape(
+        missed.shape
+    )
+    return np.where(missed, noise, 0).reshape(-1)
 
 
 @dataclass(frozen=True)
@@ -227,21 +239,27 @@ class ThirdParty(DrivingRole, name="third party"):
         greetings = await net.ask("participant", Hello(), Greeting)
         keys = {party: g.key for party, g in zip(parties, greetings, strict=True)}
         await net.tell("participant", Roster(keys))
+        n_features = greetings[0].n_features
+        if {greeting.n_features for greeting in greetings} != {n_features}:
+            raise ProtocolError(
+                "Participants report different numbers of columns.",
+                "All parties need the same columns in the same order.",
+                "Agree on the columns, then start again.",
+            )
         if self._params.mode == "federated-fitness":
-            return await self._common_swarm(greetings[0].n_features, net)
+            return await self._common_swarm(n_features, net)
         rounds = 1 if self._params.mode == "best-of-local" else self._params.n_rounds
         best: swarm.Best | None = None
         owner = 0
         history: list[dict[str, Any]] = []
         for number in range(1, rounds + 1):
             replies = await net.ask("participant", SearchWanted(number), LocalSubset)
-            shape = (greetings[0].n_features,)
-            subsets = [reply.mask.array(shape=shape).astype(bool) for reply in replies]
+            subsets = [r.mask.array(shape=(n_features,)).astype(bool) for r in replies]
             winner, accuracy = await self._compare(subsets, number, net)
             found = swarm.Best(subsets[winner], accuracy)
             if best is None or found.beats(best):
                 best, owner = found, winner
-            history.append({"round": number, "party": "*", "accuracy": best.fitness})
+            history.append(self._point(number, number * self._steps(), best))
             mask = PublicArray.of(best.mask)
             told = {p: GlobalSubset(mask, i == owner) for i, p in enumerate(parties)}
             await net.tell("participant", told)
@@ -260,25 +278,56 @@ class ThirdParty(DrivingRole, name="third party"):
         winner = min(range(len(order)), key=lambda j: (-values[j], sizes[j], order[j]))
         return int(order[winner]), float(values[winner])
 
-    async def _values(self, ask: Message, net: Network) -> Floats:
+    async def _values(self, ask: Candidates | Particles, net: Network) -> Floats:
         """Mean or smallest accuracy of every subset over the parties."""
-        n_parties = len(net.members("participant"))
-        if self._params.aggregation == "masked":
-            masked = await net.ask("participant", ask, MaskedAccuracies)
-            totals = unmask_sum([reply.accuracies.array() for reply in masked])
-            return np.ldexp(np.array(totals, dtype=np.float64), -ACCURACY_BITS) / n_parties
-        replies = await net.ask("participant", ask, Accuracies)
-        matrix = np.stack([reply.accuracies.array() for reply in replies])
+        replies = await net.ask("participant", ask, answer_type(self._params))
+        values = self._together(replies)
+        if values.shape != (ask.masks.shape[0],) or not ((values >= 0) & (values <= 1)).all():
+            raise ProtocolError(
+                "The participants' accuracies do not add up to accuracies.",
+                "Every participant must give one number from 0 to 1 for every subset.",
+                "Check that all run the same version; one of them did not follow the protocol.",
+            )
+        return values
+
+    def _together(self, replies: Sequence[Answer]) -> Floats:
+        sums = [r.accuracies.array() for r in replies if isinstance(r, MaskedAccuracies)]
+        if sums:
+            totals = np.array(unmask_sum(sums), dtype=np.float64)
+            return totals / (ACCURACY_STEPS * len(replies))
+        noise = [r.shortfalls.array() for r in replies if isinstance(r, MaskedShortfalls)]
+        if noise:
+            missed = np.array(unmask_sum(noise), dtype=np.int64)
+            n_subsets = len(missed) // ACCURACY_STEPS
+            levels = missed[: n_subsets * ACCURACY_STEPS].reshape(n_subsets, ACCURACY_STEPS)
+            return np.asarray((levels == 0).sum(axis=1) / ACCURACY_STEPS)
+        matrix = np.stack([r.accuracies.array() for r in replies if isinstance(r, Accuracies)])
         together = matrix.min if self._params.integration == "max-min" else matrix.mean
         return np.asarray(together(axis=0), dtype=np.float64)
+
+    def _steps(self) -> int:
+        """Steps of a local search between two exchanges."""
+        rounds = self._params.n_rounds if self._params.mode == "best-of-local" else 1
+        return rounds * self._params.n_iterations
+
+    def _point(self, round_number: int, step: int, best: swarm.Best) -> dict[str, Any]:
+        """A point of the common subset's convergence curve."""
+        return {
+            "round": round_number,
+            "step": step,
+            "party": "*",
+            "accuracy": best.fitness,
+            "n_features": int(best.mask.sum()),
+        }
 
     async def _common_swarm(self, n_features: int, net: Network) -> Winner:
         """One swarm at A whose fitness is the pooled accuracy."""
         particles = swarm.Swarm(
             n_features,
             self._params.n_particles,
-            _rng(self._params.seed, THIRD_PARTY),
+            generator(self._params.seed, THIRD_PARTY),
             self._params.max_features,
+            self._params.decoding,
         )
         history = []
         for step in range(self._params.n_iterations * self._params.n_rounds):
@@ -287,7 +336,8 @@ class ThirdParty(DrivingRole, name="third party"):
             particles.learn(values, masks)
             particles.move(step % self._params.n_iterations)
             assert particles.best is not None  # noqa: S101 - learn sets it
-            history.append({"round": step + 1, "party": "*", "accuracy": particles.best.fitness})
+            number = step // self._params.n_iterations + 1
+            history.append(self._point(number, step + 1, particles.best))
         assert particles.best is not None  # noqa: S101 - at least one step ran
         best = particles.best
         await net.tell("participant", GlobalSubset(PublicArray.of(best.mask), own=False))
@@ -305,6 +355,7 @@ PROTOCOL = Protocol(
         Candidates,
         Particles,
         MaskedAccuracies,
+        MaskedShortfalls,
         Accuracies,
         GlobalSubset,
     ),
@@ -313,9 +364,12 @@ PROTOCOL = Protocol(
 
 
 def build_nodes(
-    tables: Mapping[str, PartyTable], targets: Mapping[str, Target | None], params: Params
+    tables: Mapping[str, PartyTable],
+    targets: Mapping[str, Target | None],
+    params: Params,
+    known: Mapping[str, subset_fitness.SubsetFitness] | None = None,
 ) -> dict[str, Sequence[Role]]:
-    """A neutral third party and one participant per party."""
+    """A neutral third party and one participant per party; ``known`` as in `LocalSearch`."""
     if THIRD_PARTY in tables or len(tables) < 2:
         raise PartyError(
             f"The federation has {len(tables)} parties"
@@ -325,39 +379,6 @@ def build_nodes(
         )
     nodes: dict[str, Sequence[Role]] = {THIRD_PARTY: (ThirdParty(params),)}
     for party, table in tables.items():
-        target = targets.get(party)
-        if target is None or target.kind != "classes":
-            raise ValueProblem(
-                f"Party {party!r} has {'no' if target is None else 'numeric'} labels.",
-                "FPSO-FS compares subsets by classification accuracy and needs classes.",
-                "Give every party class labels.",
-            )
-        nodes[party] = (Participant(table, target, params),)
+        target = classes_of(party, targets)
+        nodes[party] = (Participant(table, target, params, (known or {}).get(party)),)
     return nodes
-
-
-def _numbers(table: PartyTable) -> Floats:
-    for column in table.columns:
-        if column.kind != "numeric" or column.missing.any():
-            problem = "categories" if column.kind != "numeric" else "missing values (NaN)"
-            error = ColumnError if column.kind != "numeric" else ValueProblem
-            raise error(
-                f"Column {column.name!r} of party {table.name!r} has {problem}.",
-                "FPSO-FS measures distances and needs complete numbers.",
-                "Encode, fill or drop the column at every party.",
-            )
-    return table.numeric_matrix()
-
-
-def _check_rows(table: PartyTable, params: Params) -> None:
-    needed = max(params.n_folds, params.k + 1)
-    if table.n_rows < needed:
-        raise ParameterError(
-            f"Party {table.name!r} has {table.n_rows} rows.",
-            f"{params.n_folds} inner folds and {params.k} neighbours need at least {needed}.",
-            "Lower k, leave the party out, or give it more rows.",
-        )
-
-
-def _rng(seed: int | None, party: str) -> np.random.Generator:
-    return np.random.default_rng(None if seed is None else [seed, *party.encode()])

@@ -77,9 +77,22 @@ class Particles(Message, frozen=True):
     reveals="pooled-accuracy: mean accuracy of each subset over all parties",
 )
 class MaskedAccuracies(Message, frozen=True):
-    """Fixed-point accuracies of every subset under pairwise masks."""
+    """Accuracies of every subset in whole steps, under pairwise masks."""
 
     accuracies: MaskedArray
+
+
+@message(
+    flow="participant -> third party",
+    reveals="smallest-accuracy: smallest accuracy of each subset over all parties, not whose it is",
+)
+class MaskedShortfalls(Message, frozen=True):
+    """Per subset and level of accuracy zero, or a random number if this party stays below it.
+
+    Added up over all parties under pairwise masks: zero where everybody reaches the level.
+    """
+
+    shortfalls: MaskedArray
 
 
 @message(

@@ -7,10 +7,13 @@ from __future__ import annotations
 import numbers
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from fedsift.data import Federation, split_horizontal
 from fedsift.errors import ParameterError
+from fedsift.maths import swarm
 from fedsift.methods import fpso
+from fedsift.methods.fpso_local import Params, fewest_rows
 from fedsift.selectors.base import FederatedSelector, number_to_select
 from fedsift.selectors.execution import Prepared, build_result, execute, make_plan, policies_for
 
@@ -25,8 +28,7 @@ class FPSOSelector(FederatedSelector):
     n_particles, n_iterations, n_rounds : int
         Swarm size, steps per round, and rounds of exchange.
     integration : {"mean", "max-min"}
-        Take the subset with the best mean accuracy, or with the best worst one. ``max-min`` needs
-        ``aggregation="third-party"``, because masked sums hide single accuracies.
+        Take the subset with the best mean accuracy, or with the best worst one.
     aggregation : {"masked", "third-party"}
         ``third-party`` shows the third party every accuracy, as the paper does.
     mode : {"rounds", "best-of-local", "federated-fitness"}
@@ -34,6 +36,8 @@ class FPSOSelector(FederatedSelector):
         Neighbours of the classifier that judges a subset.
     classifier : scikit-learn classifier, optional
         Judges subsets instead of nearest neighbours, much more slowly.
+    decoding : {"threshold", "random"}
+        A position above one half chooses a feature, or one above a random number (the paper).
     parties : int or array of row owners
         How to split arrays; ignored when ``fit`` gets a federation.
     security : {"secure", "plain"}
@@ -49,7 +53,8 @@ class FPSOSelector(FederatedSelector):
     accuracy_ : float
         Mean inner cross-validation accuracy of the common subset; optimistic, as it was maximised.
     history_ : list of dict
-        Convergence by round and party.
+        Convergence: accuracy of the best subset so far, by party and step, and of the common
+        subset (party ``*``) by exchange. What each party saw of itself, put together here.
     result_ : SelectionResult
     """
 
@@ -67,6 +72,7 @@ class FPSOSelector(FederatedSelector):
         mode="rounds",
         k=3,
         classifier=None,
+        decoding="threshold",
         parties=3,
         security="secure",
         policy=None,
@@ -81,6 +87,7 @@ class FPSOSelector(FederatedSelector):
         self.mode = mode
         self.k = k
         self.classifier = classifier
+        self.decoding = decoding
         self.parties = parties
         self.security = security
         self.policy = policy
@@ -116,7 +123,7 @@ class FPSOSelector(FederatedSelector):
         names = next(iter(federation.tables.values())).feature_names
         chosen = [name for name, use in zip(names, outcome.value.mask, strict=True) if use]
         own = [entry for member in members.values() for entry in member.history]
-        self.history_ = sorted(own + outcome.value.history, key=lambda e: (e["round"], e["party"]))
+        self.history_ = sorted(own + outcome.value.history, key=lambda e: (e["step"], e["party"]))
         keeping = [party for party, fact in facts.items() if fact["keeps_own"]]
         notes = [f"{party}: its own subset is better on its own rows." for party in keeping]
         self.result_ = build_result(
@@ -146,7 +153,7 @@ class FPSOSelector(FederatedSelector):
                 "Use Federation.horizontal, or another method.",
             )
         auto = isinstance(self.n_features_to_select, str) and self.n_features_to_select == "auto"
-        params = fpso.Params(
+        params = Params(
             max_features=(
                 None if auto else number_to_select(self.n_features_to_select, federation.n_features)
             ),
@@ -158,6 +165,7 @@ class FPSOSelector(FederatedSelector):
             mode=self.mode,
             k=int(self.k),
             classifier=self.classifier,
+            decoding=self.decoding,
             protected=self.security == "secure",
             seed=self._seed(),
         )
@@ -173,7 +181,7 @@ class FPSOSelector(FederatedSelector):
         X, y = self._check_arrays(X, y, needs_y=True)
         parties = self.parties
         if isinstance(parties, numbers.Integral):
-            fewest = max(fpso.Params.n_folds, int(self.k) + 1)
+            fewest = fewest_rows(Params.n_folds, int(self.k))
             parties = max(2, min(int(parties), len(X) // fewest))
         return split_horizontal(
             X, y, parties, random_state=self._seed() or 0, task="classification"
@@ -184,6 +192,7 @@ class FPSOSelector(FederatedSelector):
             "integration": ("mean", "max-min"),
             "aggregation": ("masked", "third-party"),
             "mode": ("rounds", "best-of-local", "federated-fitness"),
+            "decoding": swarm.DECODINGS,
             "security": ("secure", "plain"),
         }
         for name, allowed in choices.items():
@@ -193,11 +202,11 @@ class FPSOSelector(FederatedSelector):
                     f"One of {', '.join(allowed)} is needed.",
                     "Choose one.",
                 )
-        if self.integration == "max-min" and self.aggregation == "masked":
+        if self.classifier is not None and not is_classifier(self.classifier):
             raise ParameterError(
-                "integration='max-min' with aggregation='masked'.",
-                "The smallest accuracy cannot be read off a masked sum.",
-                "Use integration='mean', or aggregation='third-party' if the parties allow it.",
+                f"classifier is a {type(self.classifier).__name__}.",
+                "A scikit-learn classifier is needed to judge subsets.",
+                "Pass an estimator such as GaussianNB(), or None for nearest neighbours.",
             )
         for name in ("n_particles", "n_iterations", "n_rounds", "k"):
             value = getattr(self, name)

@@ -1,11 +1,9 @@
-"""The swarm finds what is there, and its fitness equals scikit-learn's cross-validation."""
+"""The swarm finds what is there, keeps to its cap, and follows its seed."""
 
 import numpy as np
 import pytest
-from sklearn.model_selection import PredefinedSplit, cross_val_predict
-from sklearn.neighbors import KNeighborsClassifier
 
-from fedsift.maths import swarm
+from fedsift.maths import subset_fitness, swarm
 
 
 def task(n=80, d=12, n_classes=3, seed=0):
@@ -17,56 +15,39 @@ def task(n=80, d=12, n_classes=3, seed=0):
     return X, y
 
 
-@pytest.mark.parametrize("k", [1, 3, 5])
-@pytest.mark.parametrize("table", [True, False])
-def test_fitness_equals_scikit_learn_fold_by_fold(k, table, monkeypatch):
-    if not table:
-        monkeypatch.setattr(swarm, "_CACHE_BYTES", 0)
-    X, y = task()
-    rng = np.random.default_rng(1)
-    folds = swarm.inner_folds(y, 5, rng)
-    masks = rng.random((15, 12)) < 0.4
-    masks[0] = False
-    found = swarm.KnnFitness(X, y, folds, k).correct(masks)
-    Z = swarm.scaled(X)
-    for count, mask in zip(found, masks, strict=True):
-        if not mask.any():
-            assert count == 0
-            continue
-        model = KNeighborsClassifier(k, algorithm="brute")
-        predicted = cross_val_predict(model, Z[:, mask], y, cv=PredefinedSplit(folds))
-        assert count == (predicted == y).sum()
-
-
-def test_folds_are_stratified():
-    _, y = task(90)
-    folds = swarm.inner_folds(y, 5, np.random.default_rng(0))
-    counts = np.array([[((y == c) & (folds == f)).sum() for f in range(5)] for c in range(3)])
-    assert np.ptp(counts, axis=1).max() <= 1
-
-
-def test_known_subsets_are_not_evaluated_again():
-    X, y = task()
-    fitness = swarm.KnnFitness(X, y, swarm.inner_folds(y, 5, np.random.default_rng(0)), 3)
-    masks = np.eye(12, dtype=bool)
-    first = fitness.correct(masks)
-    assert np.array_equal(fitness.correct(masks), first)
-    assert fitness.n_hits == 12
-
-
-def test_the_swarm_finds_the_informative_features():
+@pytest.mark.parametrize("decoding", swarm.DECODINGS)
+def test_the_swarm_finds_the_informative_features(decoding):
     X, y = task(120)
-    fitness = swarm.KnnFitness(X, y, swarm.inner_folds(y, 5, np.random.default_rng(0)), 3)
-    best = swarm.search(swarm.Swarm(12, 20, np.random.default_rng(0)), fitness.correct, 25)
+    fitness = subset_fitness.KnnFitness(
+        X, y, subset_fitness.stratified_folds(y, 5, np.random.default_rng(0)), 3
+    )
+    course = swarm.search(
+        swarm.Swarm(12, 20, np.random.default_rng(0), decoding=decoding), fitness.correct, 25
+    )
+    best = course[-1]
     assert best.mask[0]
+    assert best.fitness == fitness.correct(best.mask[None])[0]
     assert best.fitness >= fitness.correct(np.ones((1, 12), bool))[0]
+    reached = [step.fitness for step in course]
+    assert len(reached) == 25
+    assert reached == sorted(reached)
 
 
-def test_the_same_seed_gives_the_same_subset():
+@pytest.mark.parametrize("decoding", swarm.DECODINGS)
+def test_the_same_seed_gives_the_same_subset(decoding):
     X, y = task()
-    fitness = swarm.KnnFitness(X, y, swarm.inner_folds(y, 5, np.random.default_rng(0)), 3)
+    fitness = subset_fitness.KnnFitness(
+        X, y, subset_fitness.stratified_folds(y, 5, np.random.default_rng(0)), 3
+    )
     both = [
-        swarm.search(swarm.Swarm(12, 10, np.random.default_rng(4)), fitness.correct, 10).mask
+        [
+            best.mask
+            for best in swarm.search(
+                swarm.Swarm(12, 10, np.random.default_rng(4), decoding=decoding),
+                fitness.correct,
+                10,
+            )
+        ]
         for _ in range(2)
     ]
     assert np.array_equal(*both)
@@ -101,11 +82,38 @@ def test_fewer_features_win_a_tie():
     assert swarm.Best(large, 6).beats(swarm.Best(small, 5))
 
 
-def test_any_classifier_counts_the_same_way():
-    X, y = task(60)
-    folds = swarm.inner_folds(y, 5, np.random.default_rng(0))
-    masks = np.random.default_rng(2).random((6, 12)) < 0.5
-    masks[0] = False
-    slow = swarm.ClassifierFitness(X, y, folds, KNeighborsClassifier(3, algorithm="brute"))
-    fast = swarm.KnnFitness(X, y, folds, 3)
-    assert np.array_equal(slow.correct(masks), fast.correct(masks))
+def test_a_memory_keeps_position_and_decision_of_its_best_subset():
+    particles = swarm.Swarm(4, 2, np.random.default_rng(0))
+    particles.positions = np.array([[0.9, 0.1, 0.6, 0.4], [0.2, 0.7, 0.1, 0.3]])
+    masks = particles.masks()
+    particles.learn(np.array([5, 3]), masks)
+    assert np.allclose(particles._memory[0], [0.95, 0.05, 0.8, 0.2])
+    assert particles.best.fitness == 5
+    # A worse subset later changes neither memory nor the best of all; an equal, smaller one does.
+    particles.positions = np.array([[0.9, 0.1, 0.1, 0.1], [0.9, 0.9, 0.9, 0.9]])
+    particles.learn(np.array([5, 2]), particles.masks())
+    assert particles.best.mask.tolist() == [True, False, False, False]
+    assert np.allclose(particles._memory[1], [0.1, 0.85, 0.05, 0.15])
+
+
+def test_mutation_dies_out_and_copies_what_others_remember():
+    rng = np.random.default_rng(0)
+    particles = swarm.Swarm(6, 400, rng)
+    particles._memory[:] = np.arange(400)[:, None] + 10.0  # nobody has two alike
+    particles.positions[:] = 0.5
+    particles._mutate(0)
+    changed = (particles.positions != 0.5).sum(axis=1)
+    assert 40 < (changed > 0).sum() < 130  # a fifth of them at first
+    assert (particles.positions[changed > 0] >= 10.0).any(axis=1).all()
+    particles.positions[:] = 0.5
+    particles._mutate(60)
+    assert (particles.positions == 0.5).all()
+
+
+def test_the_cap_keeps_the_highest_of_the_chosen_positions():
+    particles = swarm.Swarm(5, 30, np.random.default_rng(0), max_features=2, decoding="random")
+    for _ in range(20):
+        particles.positions[:] = [0.9, 0.8, 0.6, 0.3, 0.2]
+        masks = particles.masks()
+        assert (masks.sum(axis=1) <= 2).all()
+        assert masks.any(axis=1).all()
