@@ -2,72 +2,62 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
 
 import fedsift as fs
 from fedsift.attacks import anchor_inversion
-from fedsift.methods import dcfs, dcfs_messages
-from fedsift.runtime import run_embedded
-from helpers import received
+from fedsift.bench import dcfs_attack
+from fedsift.bench.dcfs_rankings import Division, Task
 
 N_FEATURES, N_ROWS = 60, 20
 
 
-def run(n_anchors, alignment="open"):
-    """One run with open frames: rows of the victim, of strangers, and what the attacker received."""
+def task():
     rng = np.random.default_rng(0)
-    rows = {party: rng.normal(size=(N_ROWS, N_FEATURES)) for party in ("victim", "attacker")}
-    federation = fs.Federation.horizontal(rows)
-    params = dcfs.Params(
-        n_features_to_select=5,
-        n_anchors=n_anchors,
-        alignment=alignment,
-        n_iterations=8,
-        many_anchors=n_anchors >= N_FEATURES,
-        seed=3,
-    )
-    nodes = dcfs.build_nodes(federation.tables, params)
-    outcome = run_embedded(dcfs.PROTOCOL, nodes, keep_frames=True)
-    (scale,) = received(outcome, "attacker", dcfs_messages.CommonScale, protocol=dcfs.PROTOCOL)
-    seen = received(outcome, "attacker", dcfs_messages.AlignAll, protocol=dcfs.PROTOCOL)
-    images = [{p: image.array() for p, image in m.images.items()} for m in seen]
-    attacker = nodes["attacker"][0]
-    anchors = attacker._anchors(scale.low.array(), scale.high.array())
-    mean, spread = scale.mean.array(), scale.spread.array()
-    strangers = rng.normal(size=(N_ROWS, N_FEATURES))
-    return {
-        "images": images,
-        "anchors": anchors,
-        "projection": nodes["victim"][0]._state.projection,
-        "members": (rows["victim"] - mean) / spread,
-        "strangers": (strangers - mean) / spread,
-    }
+    X = rng.normal(size=(4 * N_ROWS, N_FEATURES))
+    victim, attacker, strangers, others = np.split(np.arange(4 * N_ROWS), 4)
+    division = Division((victim, attacker), (strangers, others))
+    return Task("noise", X, np.zeros(len(X), dtype=int), lambda rng: division, 2)
+
+
+def run(n_anchors, alignment="open", target="paper"):
+    return dcfs_attack.record(task(), 0, n_anchors=n_anchors, alignment=alignment, target=target)
 
 
 def auc(seen):
-    span = anchor_inversion.row_span(seen["images"], seen["anchors"], "victim", 5)
-    scores = anchor_inversion.membership_scores(
-        span, np.concatenate([seen["members"], seen["strangers"]])
-    )
-    return roc_auc_score([1] * N_ROWS + [0] * N_ROWS, scores)
+    span = anchor_inversion.row_span(seen.open_images, seen.anchors, "party-1", 5)
+    return seen.auc(lambda rows: anchor_inversion.membership_scores(span, rows))
 
 
 def test_with_as_many_anchors_as_columns_projection_and_membership_are_recovered():
     seen = run(N_FEATURES + 5)
-    recovered = anchor_inversion.recover_projection(seen["images"][0]["victim"], seen["anchors"])
-    image = recovered @ seen["anchors"].T
-    assert np.allclose(image, seen["images"][0]["victim"], rtol=1e-8)
+    recovered = anchor_inversion.recover_projection(seen.sent["party-1"][-1], seen.anchors)
+    assert np.allclose(recovered, seen.projection, rtol=1e-8, atol=1e-12)
     assert auc(seen) > 0.99
 
 
-def test_with_the_default_number_of_anchors_it_guesses():
-    """A quarter of the columns: what remains is reported, and far from certainty."""
+def test_with_fewer_anchors_the_projection_stays_unknown():
     seen = run(N_FEATURES // 4)
+    recovered = anchor_inversion.recover_projection(seen.sent["party-1"][-1], seen.anchors)
+    error = np.linalg.norm(recovered - seen.projection) / np.linalg.norm(seen.projection)
+    assert error > 0.5
     assert auc(seen) < 0.85
 
 
+def test_bases_instead_of_images_hide_how_long_the_rows_of_weights_are():
+    """The exact target gives the attacker two images it can use, not all of them."""
+    printed, exact = (run(N_FEATURES + 5, target=t) for t in ("paper", "exact"))
+    directions = [
+        anchor_inversion.row_span(seen.open_images, seen.anchors, "party-1", 5, target).shape[1]
+        for seen, target in ((printed, "paper"), (exact, "exact"))
+    ]
+    assert directions[0] == N_ROWS
+    assert directions[1] == 15
+
+
 def test_with_the_default_alignment_the_attacker_sees_no_image_at_all():
-    assert run(N_FEATURES // 4, alignment="server")["images"] == []
+    seen = run(N_FEATURES // 4, alignment="server")
+    assert seen.open_images == []
+    assert len(seen.alignments) == 5
 
 
 def test_the_defaults_refuse_the_broken_regime():

@@ -81,9 +81,21 @@ class CommonScale(Message, frozen=True):
     """What everybody scales by; asks for the first image."""
 
     mean: PublicArray
-    spread: PublicArray
+    unit: PublicArray
     low: PublicArray
     high: PublicArray
+
+
+@message(
+    flow="coordinator -> member",
+    reveals="pooled-moments: common mean and spread of every column",
+    about="member",
+)
+class LocalScale(Message, frozen=True):
+    """What everybody scales by when every party selects alone; asks for nothing."""
+
+    mean: PublicArray
+    unit: PublicArray
 
 
 @message(
@@ -92,6 +104,17 @@ class CommonScale(Message, frozen=True):
 )
 class Images(Message, frozen=True):
     """B X^a, shape (p, r), fewer anchors than columns."""
+
+    image: PublicArray
+
+
+@message(
+    flow="member -> coordinator",
+    reveals="known-anchor-images: the party's projection of anchors the receiver may know, because "
+    "they are public or drawn from the seed of the job",
+)
+class ImagesOfKnownAnchors(Message, frozen=True):
+    """B X^a of fewer anchors than columns, which are no secret of the members."""
 
     image: PublicArray
 
@@ -131,7 +154,7 @@ class AlignAll(Message, frozen=True):
 
 @message(flow="coordinator -> member", reveals="nothing: asks for masked scores")
 class ScoresWanted(Message, frozen=True):
-    """Asks for the feature scores of the last update."""
+    """Asks for the feature scores of the last update, or for ranks if every party selects alone."""
 
 
 @message(

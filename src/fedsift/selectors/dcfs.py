@@ -10,12 +10,12 @@ import numpy as np
 
 from fedsift.data import Federation, split_horizontal
 from fedsift.errors import ParameterError
-from fedsift.methods import dcfs
+from fedsift.maths import anchor
+from fedsift.methods import dcfs, dcfs_settings
 from fedsift.selectors.base import FederatedSelector, number_to_select, scores_in_order
 from fedsift.selectors.execution import Prepared, build_result, execute, make_plan, policies_for
 
 MAX_AUTO_ANCHORS = 500
-_FEWEST_ROWS = 3
 
 
 class DCFSSelector(FederatedSelector):
@@ -32,9 +32,19 @@ class DCFSSelector(FederatedSelector):
     n_anchors : int or "auto"
         Anchors in total; ``auto`` is a quarter of the columns, at most 500. As many anchors as
         columns give a party's projection away and are refused.
-    alignment : {"server", "open"}
+    alignment : {"server", "open", "local"}
         ``server`` returns to each party only its own alignment; ``open`` shows everybody every
-        image, as the paper does.
+        image, as the paper does; ``local`` has no anchors: every party selects alone (the paper's
+        LFS) and only the mean of their ranks is joined (Borda).
+    target : {"exact", "paper"}
+        How images are joined. ``exact`` shares only the space an image spans and finds the
+        directions that parties have in common; ``paper`` also weighs them by their lengths.
+    scaling : {"columns", "shared"}
+        ``columns`` gives every column the same spread; ``shared`` divides all columns by one
+        number, for columns of one kind, such as pixels.
+    anchors : array-like of shape (n_anchors, n_features), optional
+        Public anchors in the units of the columns, instead of secret random ones. Everybody is
+        then taken to know them, and the ledger says so.
     anchor_range : {"public", "parties"}
         ``parties`` draws anchors between the parties' minima and maxima, as the paper does, and
         discloses those.
@@ -42,12 +52,16 @@ class DCFSSelector(FederatedSelector):
         Accept as many anchors as columns; the ledger then says what that discloses.
     n_iterations : int
         Alternating updates; every one sends one image more.
+    n_dimensions, n_neighbors : int
+        Dimensions of each party's first projection, and neighbours in its graph.
     parties : int or array of row owners
         How to split arrays; ignored when ``fit`` gets a federation.
     security : {"secure", "plain"}
         ``plain`` sends sums without masks.
     policy : Policy, dict of party to Policy, or None
     random_state : int, RandomState or None
+        Makes a simulation repeatable. Anchors drawn from a seed are no secret: whoever knows the
+        seed knows them, and the ledger calls the images ``known-anchor-images``.
 
     Attributes
     ----------
@@ -58,6 +72,15 @@ class DCFSSelector(FederatedSelector):
     party_support_ : dict of party to ndarray of bool
         What each party would select by its own scores.
     result_ : SelectionResult
+
+    Examples
+    --------
+    >>> import fedsift as fs
+    >>> from sklearn.datasets import load_wine
+    >>> X, _ = load_wine(return_X_y=True)
+    >>> selector = fs.DCFSSelector(n_features_to_select=4, parties=3, random_state=0).fit(X)
+    >>> int(selector.support_.sum()), sorted(selector.party_scores_)
+    (4, ['party-1', 'party-2', 'party-3'])
     """
 
     _allow_nan = False
@@ -71,9 +94,14 @@ class DCFSSelector(FederatedSelector):
         n_components=5,
         n_anchors="auto",
         alignment="server",
+        target="exact",
+        scaling="columns",
+        anchors=None,
         anchor_range="public",
         allow_many_anchors=False,
         n_iterations=5,
+        n_dimensions=10,
+        n_neighbors=5,
         parties=2,
         security="secure",
         policy=None,
@@ -85,9 +113,14 @@ class DCFSSelector(FederatedSelector):
         self.n_components = n_components
         self.n_anchors = n_anchors
         self.alignment = alignment
+        self.target = target
+        self.scaling = scaling
+        self.anchors = anchors
         self.anchor_range = anchor_range
         self.allow_many_anchors = allow_many_anchors
         self.n_iterations = n_iterations
+        self.n_dimensions = n_dimensions
+        self.n_neighbors = n_neighbors
         self.parties = parties
         self.security = security
         self.policy = policy
@@ -162,17 +195,24 @@ class DCFSSelector(FederatedSelector):
                 "DCFS needs at least two columns.",
                 "There is nothing to select from.",
             )
-        n_anchors = self._number_of_anchors(n_features)
-        params = dcfs.Params(
+        anchors = self._given_anchors(n_features)
+        n_anchors = self._number_of_anchors(n_features) if anchors is None else len(anchors)
+        params = dcfs_settings.Params(
             n_features_to_select=number_to_select(self.n_features_to_select, n_features),
             alpha=float(self.alpha),
             beta=float(self.beta),
             n_components=int(self.n_components),
+            n_dimensions=int(self.n_dimensions),
             n_anchors=n_anchors,
+            n_neighbors=int(self.n_neighbors),
             n_iterations=int(self.n_iterations),
             alignment=self.alignment,
+            target=self.target,
+            scaling=self.scaling,
             anchor_range=self.anchor_range,
-            many_anchors=dcfs.check_anchors(
+            anchors=anchors,
+            many_anchors=self.alignment != "local"
+            and dcfs_settings.check_anchors(
                 n_anchors, n_features, allowed=bool(self.allow_many_anchors)
             ),
             protected=self.security == "secure",
@@ -180,8 +220,8 @@ class DCFSSelector(FederatedSelector):
         )
         nodes = dcfs.build_nodes(federation.tables, params)
         bits = 128 if params.protected else 0
-        note = f"{n_anchors} anchors for {n_features} columns; images are disclosed as declared."
-        prepared = Prepared(dcfs.PROTOCOL, nodes, dcfs.messages_used(params), bits, notes=(note,))
+        used = dcfs.messages_used(params)
+        prepared = Prepared(dcfs.PROTOCOL, nodes, used, bits, notes=_notes(params, n_features))
         return federation, prepared, params
 
     def _rows_federation(self, X):
@@ -191,9 +231,30 @@ class DCFSSelector(FederatedSelector):
         X, _ = self._check_arrays(X, None, needs_y=False)
         parties = self.parties
         if isinstance(parties, numbers.Integral):
-            parties = max(2, min(int(parties), len(X) // _FEWEST_ROWS))
+            parties = max(2, min(int(parties), len(X) // dcfs_settings.FEWEST_ROWS))
         # Without a seed the rows are still dealt out at random, as parties would hold them.
         return split_horizontal(X, None, parties, random_state=self._seed() or 0)
+
+    def _given_anchors(self, n_features):
+        """Public anchors as complete numbers of the right width, or None."""
+        if self.anchors is None or self.alignment == "local":
+            return None
+        try:
+            anchors = np.asarray(self.anchors, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ParameterError(
+                "The anchors are not a table of numbers.",
+                f"Rows with {n_features} numbers each are needed.",
+                "Give an array without text and with rows of equal length.",
+            ) from error
+        anchor.check_width(anchors, n_features)
+        if not np.isfinite(anchors).all():
+            raise ParameterError(
+                "The anchors hold missing or infinite numbers.",
+                "Every anchor needs a number in every column.",
+                "Fill or leave out these rows.",
+            )
+        return anchors
 
     def _number_of_anchors(self, n_features):
         if isinstance(self.n_anchors, str) and self.n_anchors == "auto":
@@ -208,7 +269,9 @@ class DCFSSelector(FederatedSelector):
 
     def _check_choices(self):
         choices = {
-            "alignment": ("server", "open"),
+            "alignment": ("server", "open", "local"),
+            "target": ("exact", "paper"),
+            "scaling": ("columns", "shared"),
             "anchor_range": ("public", "parties"),
             "security": ("secure", "plain"),
         }
@@ -219,12 +282,19 @@ class DCFSSelector(FederatedSelector):
                     f"One of {', '.join(allowed)} is needed.",
                     "Choose one.",
                 )
-        limits = {"alpha": 0.0, "beta": 0.0, "n_components": 0, "n_iterations": 0}
-        for name, limit in limits.items():
+        for name in ("alpha", "beta"):
             value = getattr(self, name)
-            if not isinstance(value, (int, float, np.number)) or not limit < value < np.inf:
+            if not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:
                 raise ParameterError(
                     f"{name}={value!r}.", "A positive number is needed.", "Correct the setting."
+                )
+        for name in ("n_components", "n_iterations", "n_dimensions", "n_neighbors"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or value < 1:
+                raise ParameterError(
+                    f"{name}={value!r}.",
+                    "A positive whole number is needed.",
+                    "Correct the setting.",
                 )
 
 
@@ -236,6 +306,21 @@ def _best(scores, n_select):
 
 def _shown(params):
     """Settings as JSON."""
-    return {
-        name: value for name, value in vars(params).items() if name not in ("seed", "protected")
-    }
+    hidden = ("seed", "protected", "anchors")
+    shown = {name: value for name, value in vars(params).items() if name not in hidden}
+    return {**shown, "given_anchors": params.anchors is not None}
+
+
+def _notes(params, n_features):
+    """What a reader of the plan should know besides the disclosures."""
+    if params.alignment == "local":
+        return ("No anchors: every party selects alone, only mean ranks are joined.",)
+    notes = [
+        f"{params.n_anchors} anchors for {n_features} columns; images are disclosed as declared."
+    ]
+    if params.anchors_are_known:
+        notes.append(
+            "The anchors are public or drawn from the seed: whoever knows them, the coordinator "
+            "included, can look at images as a member of the open mode could."
+        )
+    return tuple(notes)

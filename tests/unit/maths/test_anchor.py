@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import eigh
 
+from fedsift.errors import ParameterError
 from fedsift.maths import anchor
 
 
@@ -40,6 +42,94 @@ def test_the_projection_is_one_even_with_more_features_than_rows():
     assert np.allclose(scale, np.eye(10), atol=1e-6)
 
 
+@pytest.mark.parametrize(("n", "m"), [(20, 200), (90, 30)])
+def test_the_projection_is_that_of_a_singular_value_decomposition(n, m):
+    """Gram matrices save time, not digits that matter."""
+    X = example(n, m)
+    graph = anchor.neighbour_graph(X, 5)
+    left, singular, right = np.linalg.svd(X, full_matrices=False)
+    kept = singular > 1e-7 * singular[0]
+    reduced = left[:, kept] * singular[kept]
+    scale = reduced.T @ (graph.degrees[:, None] * reduced)
+    scale += 1e-8 * np.trace(scale) / kept.sum() * np.eye(kept.sum())
+    _, vectors = eigh(reduced.T @ graph.laplacian @ reduced, scale)
+    wanted = vectors[:, :6].T @ right[kept]
+    found = anchor.locality_projection(X, graph, 6)
+    signs = np.sign((wanted * found).sum(axis=1))
+    assert np.allclose(found, signs[:, None] * wanted, atol=1e-6 * np.abs(wanted).max())
+
+
+def loss(images, target):
+    """Eq. 6 with the best alignment of every party."""
+    return sum(
+        float(((target - anchor.alignment_matrix(target, image) @ image) ** 2).sum())
+        for image in images
+    )
+
+
+def collaborations(target, seed=0, n_anchors=40):
+    rng = np.random.default_rng(seed)
+    anchors = rng.uniform(-3, 3, (n_anchors, 60))
+    options = {"alpha": 1.0, "beta": 1.0, "n_dimensions": 10, "k": 5}
+    return [
+        anchor.Collaboration(example(30, 60, s), anchors, target=target, **options)
+        for s in (seed, seed + 1)
+    ]
+
+
+def test_the_exact_target_minimises_what_the_printed_one_approximates():
+    printed = [state.image() for state in collaborations("paper")]
+    bases = [state.image() for state in collaborations("exact")]
+    approximate = loss(printed, anchor.common_target(printed, 5))
+    exact = loss(printed, anchor.common_target(bases, 5))
+    assert exact < 0.99 * approximate
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        other = np.linalg.qr(rng.normal(size=(40, 5)))[0].T
+        assert exact <= loss(printed, other)
+
+
+def test_the_exact_image_is_a_basis_that_tells_no_lengths():
+    (party, _) = collaborations("exact")
+    image = party.image()
+    assert np.allclose(image @ image.T, np.eye(len(image)))
+    assert np.allclose(image, party.projection @ party._anchors.T)
+
+
+def test_scores_do_not_depend_on_the_coordinates_of_the_first_projection():
+    rng = np.random.default_rng(2)
+    parts = [example(30, 60, s) for s in (0, 1)]
+    anchors = rng.uniform(-3, 3, (40, 60))
+    starts = [anchor.starting_point(part, 10, 5) for part in parts]
+    mixed = [
+        anchor.Start(s.graph, (rng.normal(size=(10, 10)) + 5 * np.eye(10)) @ s.projection)
+        for s in starts
+    ]
+    plain = anchor.collaborate(parts, anchors, starts=starts)
+    turned = anchor.collaborate(parts, anchors, starts=mixed)
+    for one, other in zip(plain, turned, strict=True):
+        assert np.allclose(one, other, atol=1e-7)
+
+
+def test_few_anchors_leave_room_for_spaces_to_differ():
+    (party, _) = collaborations("exact", n_anchors=8)
+    assert party.image().shape == (4, 8)
+
+
+@pytest.mark.parametrize("shape", [(5, 59), (5, 61), (0, 60), (60,)])
+def test_anchors_of_the_wrong_width(shape):
+    with pytest.raises(ParameterError, match="60 numbers each") as caught:
+        anchor.Collaboration(example(), np.zeros(shape), alpha=1.0, beta=1.0, n_dimensions=4, k=3)
+    assert caught.value.action
+
+
+def test_an_alignment_for_another_projection():
+    (party, _) = collaborations("paper")
+    party.image()
+    with pytest.raises(ParameterError, match="10 columns"):
+        party.align(np.zeros((5, 9)))
+
+
 def test_alignment_maps_every_image_near_the_common_target():
     rng = np.random.default_rng(0)
     hidden = rng.normal(size=(5, 40))
@@ -57,17 +147,10 @@ def test_weights_of_zero_rows_stay_finite():
     assert np.isfinite(anchor.sparsity_weights(np.zeros((4, 2)))).all()
 
 
-def test_the_local_baseline_does_not_collapse_to_zero():
-    """Eq. 1 without its constraint has the solution zero; ours ranks the structured columns first."""
-    X = example(40, 60)
-    scores = anchor.local_selection(X, alpha=1.0, beta=1.0, n_components=5)
-    assert scores.max() > 0
-    assert set(np.argsort(-scores)[:5]) & set(range(5))
-
-
-def test_constant_data_gives_zero_scores_not_an_error():
+@pytest.mark.parametrize("target", ["exact", "paper"])
+def test_constant_data_gives_zero_scores_not_an_error(target):
     party = anchor.Collaboration(
-        np.zeros((10, 6)), np.ones((3, 6)), alpha=1.0, beta=1.0, n_dimensions=4, k=3
+        np.zeros((10, 6)), np.ones((3, 6)), alpha=1.0, beta=1.0, n_dimensions=4, k=3, target=target
     )
     party.align(anchor.alignment_matrix(np.ones((1, 3)), party.image()))
     assert np.array_equal(party.scores, np.zeros(6))
