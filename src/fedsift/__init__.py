@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fedsift.result import SelectionResult
     from fedsift.selectors import (
         DCFSSelector,
+        FedSDGSelector,
         FilterSelector,
         FPSOSelector,
         InteractionSelector,
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "DCFSSelector": "fedsift.selectors",
     "FPSOSelector": "fedsift.selectors",
+    "FedSDGSelector": "fedsift.selectors",
     "Federation": "fedsift.data",
     "FilterSelector": "fedsift.selectors",
     "InteractionSelector": "fedsift.selectors",
@@ -41,6 +43,7 @@ _HOMES = {
 __all__ = [
     "DCFSSelector",
     "FPSOSelector",
+    "FedSDGSelector",
     "Federation",
     "FilterSelector",
     "InteractionSelector",

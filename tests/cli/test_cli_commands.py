@@ -239,7 +239,8 @@ def test_bench_with_a_wrong_number_of_files(arguments):
 
 
 @pytest.mark.parametrize(
-    "name", ["dcfs", "filters_horizontal", "filters_vertical", "fpso", "interaction", "vfps"]
+    "name",
+    ["dcfs", "fedsdg", "filters_horizontal", "filters_vertical", "fpso", "interaction", "vfps"],
 )
 def test_the_example_jobs(name, tmp_path):
     job = EXAMPLES / f"{name}.toml"

@@ -7,12 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fedsift.bench import filters, interaction, vfps
+from fedsift.bench import dcfs, fedsdg, filters, fpso, interaction, vfps
 from fedsift.bench.store import compare, machine_facts
 from fedsift.errors import ParameterError
 
 SUITES: dict[str, Callable[[str, Callable[[str], None]], dict[str, Any]]] = {
+    "dcfs": dcfs.run,
+    "fedsdg": fedsdg.run,
     "filters": filters.run,
+    "fpso": fpso.run,
     "interaction": interaction.run,
     "vfps": vfps.run,
 }

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,12 @@ def fit_observed(
     timeout_seconds: float | None = None,
 ) -> SelectionResult:
     """Fit with a time limit and an observer, which scikit-learn's ``fit`` has no place for."""
-    fitted = selector.run(federation, timeout_seconds=timeout_seconds, observer=observer)
+    watching = {}
+    if "on_epoch" in inspect.signature(selector.run).parameters:
+        watching["on_epoch"] = getattr(observer, "epoch", None)
+    fitted = selector.run(
+        federation, timeout_seconds=timeout_seconds, observer=observer, **watching
+    )
     result: SelectionResult = fitted.result_
     return result
 

@@ -24,6 +24,7 @@ _ELSEWHERE = {
     "parties": "parties in [data], or as [[party]] entries",
     "policy": "policy of a [[party]]",
     "random_state": "seed in [job]",
+    "embedding_network": "embedding_network of FedSDGSelector, in Python only",
 }
 
 
@@ -99,6 +100,14 @@ METHODS = (
         "fedsift.selectors:DCFSSelector",
         {"horizontal": "fedsift.methods.dcfs:PROTOCOL"},
         {"n_features_to_select": (int, float), "n_anchors": (int, str)},
+    ),
+    Method(
+        "fedsdg",
+        "Opens and closes a gate per feature while the parties train a network together.",
+        "features",
+        "fedsift.selectors:FedSDGSelector",
+        {"vertical": "fedsift.methods.fedsdg_messages:DECLARED"},
+        {"n_features_to_select": (int, float, str), "checkpoint": (str,), "lam": (int, float, str)},
     ),
     Method(
         "fpso",

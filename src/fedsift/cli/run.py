@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from fedsift.cli.common import (
+    INTERRUPTED,
     AsJson,
     console,
     echo_json,
@@ -49,10 +50,13 @@ def run(
         if as_json:
             files = {name: str(path) for name, path in paths.items()}
             echo_json({"files": files, "remarks": remarks, "result": result})
-            return
-        if not quiet:
-            print_result(console(), result, remarks)
-        print_paths(console(), result, paths)
+        else:
+            if not quiet:
+                print_result(console(), result, remarks)
+            print_paths(console(), result, paths)
+        if getattr(ready.selector, "interrupted_", False):
+            typer.echo("Interrupted; what was reached so far has been written.", err=True)
+            raise typer.Exit(INTERRUPTED)
 
 
 def print_result(out: Console, result: SelectionResult, remarks: list[str]) -> None:

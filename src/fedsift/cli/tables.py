@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -18,6 +18,9 @@ from fedsift.cli.common import shown
 if TYPE_CHECKING:
     from fedsift.report import ReportView
     from fedsift.runtime.session import Observer, Progress
+
+
+_BAR_WIDTH = 20
 
 
 def table(title: str, *columns: str, numeric: Iterable[str] = ()) -> Table:
@@ -82,6 +85,17 @@ class _Ticker:
         self._status = status
         self._lock = threading.Lock()
         self._n_bytes = 0
+        self._epoch = ""
+
+    def epoch(self, entry: Mapping[str, Any]) -> None:
+        """Put open gates and loss of a training in front of the line."""
+        share = (entry["epoch"] + 1) / entry["max_epochs"]
+        bar = "#" * round(share * _BAR_WIDTH)
+        with self._lock:
+            self._epoch = (
+                f"epoch {entry['epoch'] + 1} of {entry['max_epochs']} |{bar:<{_BAR_WIDTH}}| "
+                f"{entry['open_features']} open gates, loss {entry['validation_loss']:.4f}; "
+            )
 
     def __call__(self, step: Progress) -> None:
         from fedsift.report.view import size
@@ -89,8 +103,9 @@ class _Ticker:
         with self._lock:
             self._n_bytes += step.n_bytes
             self._status.update(
-                f"round {step.round_number}: {shown(step.message)}, {shown(step.sender)} -> "
-                f"{shown(step.receiver)}, {size(step.n_bytes)} ({size(self._n_bytes)} so far)"
+                f"{self._epoch}round {step.round_number}: {shown(step.message)}, "
+                f"{shown(step.sender)} -> {shown(step.receiver)}, "
+                f"{size(step.n_bytes)} ({size(self._n_bytes)} so far)"
             )
 
 

@@ -32,6 +32,7 @@ Limbs = npt.NDArray[np.uint64]
 
 _KEY_BYTES = 32
 _LIMB_BITS = 64
+_WORDS_MODULO = 3
 _DOMAIN = b"fedsift pairwise mask v1"
 
 
@@ -130,6 +131,37 @@ class PairwiseMasks:
         ndarray of uint64, shape (n_values, limbs)
         """
         total = to_limbs(values, limbs)
+        self._use(context)
+        for peer, secret in self._secrets.items():
+            first, second = sorted((self._name, peer))
+            stream = _stream(secret, (context, first, second), total.shape)
+            total = _add(total, stream if self._name == first else _negate(stream))
+        return total
+
+    def mask_modulo(self, values: npt.NDArray[np.int64], context: str, modulus: int) -> Limbs:
+        """As :meth:`mask`, for numbers of Z_t whose sum is wanted modulo t too.
+
+        A sum modulo a power of two would tell how often parties' numbers passed t.
+
+        Returns
+        -------
+        ndarray of uint64, the shape of ``values``
+            Residues modulo t; add them up with :func:`unmask_modulo`.
+        """
+        self._use(context)
+        total = (values % modulus).astype(np.uint64)
+        for peer, secret in self._secrets.items():
+            first, second = sorted((self._name, peer))
+            words = _stream(secret, (context, first, second), (values.size, _WORDS_MODULO))
+            # Each word modulo t is uniform but for 2**-16 at most (t < 2**48); in a sum of three
+            # the deviations multiply: 2**-45.
+            stream = (words % np.uint64(modulus)).sum(axis=1) % np.uint64(modulus)
+            stream = stream.reshape(values.shape)
+            added = stream if self._name == first else np.uint64(modulus) - stream
+            total = (total + added) % np.uint64(modulus)
+        return total
+
+    def _use(self, context: str) -> None:
         if context in self._used:
             raise ParameterError(
                 f"The masks of context {context[:40]!r} were used before.",
@@ -137,11 +169,6 @@ class PairwiseMasks:
                 "Give every sum its own context.",
             )
         self._used.add(context)
-        for peer, secret in self._secrets.items():
-            first, second = sorted((self._name, peer))
-            stream = _stream(secret, (context, first, second), total.shape)
-            total = _add(total, stream if self._name == first else _negate(stream))
-        return total
 
 
 def unmask_sum(arrays: Iterable[Limbs], limbs: int = 1) -> list[int]:
@@ -162,6 +189,21 @@ def unmask_sum(arrays: Iterable[Limbs], limbs: int = 1) -> list[int]:
             "No masked arrays to add.", "All parties' arrays are needed.", "Pass them in a list."
         )
     return from_limbs(total)
+
+
+def unmask_modulo(arrays: Sequence[npt.NDArray[np.uint64]], modulus: int) -> npt.NDArray[np.int64]:
+    """Add what :meth:`PairwiseMasks.mask_modulo` gave; signed numbers nearest to zero."""
+    total = np.zeros_like(arrays[0])
+    for array in arrays:
+        if array.dtype != np.uint64 or array.shape != total.shape or (array >= modulus).any():
+            raise ParameterError(
+                f"A masked array of shape {array.shape} and type {array.dtype} is not usable.",
+                f"Residues of shape {total.shape} are needed.",
+                "Use the same values, context and modulus at all parties.",
+            )
+        total = (total + array) % np.uint64(modulus)
+    signed = total.astype(np.int64)
+    return np.where(signed > modulus // 2, signed - modulus, signed)
 
 
 def to_limbs(values: Sequence[int] | npt.NDArray[np.integer], limbs: int) -> Limbs:

@@ -34,6 +34,7 @@ import numpy.typing as npt
 
 from fedsift.crypto.counts import BigArray, IntArray
 from fedsift.crypto.layer_plan import MaskKind
+from fedsift.crypto.modular import centred, multiply_modulo, residues
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import ParameterError
 
@@ -186,6 +187,15 @@ def reduced(numbers: npt.ArrayLike, modulus: int) -> BigArray:
         return exact
     folded: BigArray = (exact + modulus // 2) % modulus - modulus // 2
     return folded
+
+
+def exact_product(left: npt.ArrayLike, right: npt.ArrayLike, modulus: int) -> BigArray | IntArray:
+    """Matrix product in Z_t, or over the integers without a ring."""
+    if not modulus:
+        over_integers: BigArray = np.asarray(left).astype(object) @ np.asarray(right).astype(object)
+        return over_integers
+    first, second = (residues(side, np.shape(side), modulus, "factor") for side in (left, right))
+    return centred(multiply_modulo(first, second, modulus), modulus)
 
 
 def _check_scheme(scheme: str) -> None:

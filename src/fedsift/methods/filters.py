@@ -99,6 +99,11 @@ class FeatureHolder(Role, name="feature holder"):
         self._selected: tuple[int, ...] = ()
         self._own_scores: Floats | None = None
 
+    @property
+    def order(self) -> npt.NDArray[np.int64]:
+        """The own secret order: position to column; never sent."""
+        return self._order
+
     @handles(Introduction)
     async def offer(self, ask: Introduction, net: Network) -> Offer:
         """Check that the job fits the own table, and say how many features there are."""
@@ -239,21 +244,7 @@ class LabelHolder(DrivingRole, name="label holder"):
     async def drive(self, net: Network) -> Ranking:
         """Algorithm 1, seen from the label holder."""
         parties = net.members("feature holder")
-        results: dict[str, Floats] = {}
-        if parties:
-            # What is there: number of features, so that labels can be laid out for them.
-            hello = Introduction(self._n_rows, self._params.score)
-            offers = dict(zip(parties, await net.ask("feature holder", hello, Offer), strict=True))
-            frequencies = self._own_frequencies() and all(o.frequencies for o in offers.values())
-            if self._params.score == "variance":
-                results = await self._open_scores(offers, net)
-            else:
-                results = await self._encrypted_scores(offers, frequencies, net)
-        else:
-            frequencies = self._own_frequencies()
-        if self._table is not None:
-            results = {self._party: self._own_scores(frequencies=frequencies), **results}
-
+        results = await self.feature_scores(net)
         ranking = rank(results, self._params.score, self._params.n_features_to_select)
         if parties:
             chosen = {party: Selected(ranking.selected[party]) for party in parties}
@@ -262,6 +253,24 @@ class LabelHolder(DrivingRole, name="label holder"):
                 shared = {party: OwnScores(PublicArray.of(results[party])) for party in parties}
                 await net.tell("feature holder", shared)
         return ranking
+
+    async def feature_scores(self, net: Network) -> dict[str, Floats]:
+        """Scores of all features of all parties, each party's in its own secret order."""
+        parties = net.members("feature holder")
+        results: dict[str, Floats] = {}
+        frequencies = self._own_frequencies()
+        if parties:
+            # What is there: number of features, so that labels can be laid out for them.
+            hello = Introduction(self._n_rows, self._params.score)
+            offers = dict(zip(parties, await net.ask("feature holder", hello, Offer), strict=True))
+            frequencies = frequencies and all(o.frequencies for o in offers.values())
+            if self._params.score == "variance":
+                results = await self._open_scores(offers, net)
+            else:
+                results = await self._encrypted_scores(offers, frequencies, net)
+        if self._table is not None:
+            results = {self._party: self._own_scores(frequencies=frequencies), **results}
+        return results
 
     async def _open_scores(self, offers: Mapping[str, Offer], net: Network) -> dict[str, Floats]:
         replies = await net.ask("feature holder", ScoresWanted(), OpenScores)

@@ -1,0 +1,269 @@
+"""Write the figures of docs/methods/fedsdg.md from the committed result files.
+
+Run ``python benchmarks/fedsdg_tables.py`` after ``fedsift bench fedsdg --profile regular --out
+benchmarks/fedsdg.json``, ``benchmarks/fedsdg_stg.py`` and ``python -m fedsift.bench.fedsdg_leaks``;
+a test compares the page with the files.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from fedsift.bench import fedsdg_leaks
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "fedsdg.json"
+PEER = ROOT / "benchmarks" / "fedsdg_stg.json"
+LEAKS = ROOT / "benchmarks" / "fedsdg_leaks.json"
+PAGE = ROOT / "docs" / "methods" / "fedsdg.md"
+BLOCK = re.compile(r"(<!-- figures:([\w-]+) -->\n).*?(<!-- /figures -->)", re.DOTALL)
+
+SHOWN = (
+    ("all", "all features"),
+    ("sffs 50 %", "SFFS 50 %"),
+    ("ms-gini 50 %", "MS-GINI 50 %"),
+    ("vflfs 50 %", "VFLFS 50 %"),
+    ("random, same number", "random, same number"),
+    ("ms-gini, same number", "MS-GINI, same number"),
+    ("original-gate", "original gate"),
+    ("fedsdg", "FedSDG-FS"),
+)
+EXTRA = (
+    ("madelon", "fedsdg, refit", "MADELON, refit"),
+    ("madelon", "fedsdg, 5 clients", "MADELON, 5 clients"),
+    ("friedman", "fedsdg, refit", "FRIEDMAN, refit"),
+    ("madelon", "true features, 5-NN", "MADELON, the 20 true features and 5-NN"),
+    ("madelon", "true features, SVM", "MADELON, the 20 true features and an RBF-SVM"),
+    ("isolet", "fedsdg 15 %", "ISOLET, `n_features_to_select=0.15`"),
+    ("isolet", "fedsdg 40 %", "ISOLET, `n_features_to_select=0.4`"),
+)
+PAPER = {
+    "madelon": (99.2, 3), "arcene": (99.8, 58), "basehock": (99.9, 30), "relathe": (99.8, 41),
+    "pcmac": (98.7, 45), "coil20": (97.5, 71), "isolet": (96.7, 75),
+}  # fmt: skip
+"""FedSDG-FS in the paper's Table III: test accuracy and share of features, per cent."""
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def by_name(results: dict) -> dict:
+    return {(row["data"], row["method"]): row for row in results["rows"]}
+
+
+def sets(results: dict) -> list[str]:
+    return list(dict.fromkeys(row["data"] for row in results["rows"]))
+
+
+def percent(row: dict) -> str:
+    return f"{100 * row['mean']:.1f} ({100 * row['standard_error']:.1f})"
+
+
+def share(row: dict) -> str:
+    return f"{100 * row['share']:.1f} %"
+
+
+def accuracy(results: dict) -> str:
+    rows, lines = by_name(results), []
+    for data in sets(results):
+        n, d = rows[data, "fedsdg"]["shape"]
+        name = f"{data} (R2)" if data == "friedman" else data
+        line = [name, f"{n} x {d}"]
+        for method, _ in SHOWN:
+            if (data, method) not in rows:
+                line.append("")
+                continue
+            row = rows[data, method]
+            text = percent(row)
+            if method in ("original-gate", "fedsdg"):
+                text += f" / {share(row)}"
+            line.append(text)
+        lines.append(line)
+    return table(["data", "rows x features", *(title for _, title in SHOWN)], lines)
+
+
+def chosen(results: dict) -> str:
+    rows, lines = by_name(results), []
+    for data in ("madelon", "friedman", "gisette_like"):
+        for method, title in (SHOWN[-3], SHOWN[-2], SHOWN[-1]):
+            row = rows[data, method]
+            lines.append(
+                [
+                    data,
+                    title,
+                    ", ".join(map(str, row["n_features"])),
+                    ", ".join(map(str, row["found"])),
+                    f"{sum(row['precision']) / len(row['precision']):.2f}",
+                ]
+            )
+    peer = results["stg"]
+    seeds = peer["seeds"]
+    lines.append(
+        [
+            "madelon",
+            f"`stg` {peer['version']}, one party",
+            ", ".join(str(s["n_features"]) for s in seeds),
+            ", ".join(str(s["found"]) for s in seeds),
+            f"{sum(s['found'] / max(1, s['n_features']) for s in seeds) / len(seeds):.2f}",
+        ]
+    )
+    return table(["data", "method", "selected, by seed", "relevant among them", "precision"], lines)
+
+
+def variants(results: dict) -> str:
+    rows = by_name(results)
+    lines = [
+        [title, percent(rows[data, method]), share(rows[data, method])]
+        for data, method, title in EXTRA
+    ]
+    peer = results["stg"]
+    lines.append([f"MADELON, `stg` {peer['version']}, all columns in one place", percent(peer), ""])
+    return table(["", "test score", "features"], lines)
+
+
+def paper(results: dict) -> str:
+    rows, lines = by_name(results), []
+    for data, (printed, ratio) in PAPER.items():
+        ours = rows[data, "fedsdg"]
+        best = max(row["mean"] for (name, _), row in rows.items() if name == data)
+        lines.append(
+            [
+                data,
+                f"{printed:.1f} / {ratio} %",
+                f"{percent(ours)} / {share(ours)}",
+                f"{100 * best:.1f}",
+            ]
+        )
+    return table(["data", "paper, Table III", "here", "best of any method here"], lines)
+
+
+def identity(results: dict) -> str:
+    lines = []
+    for row in results["secure"]:
+        if "identical" in row:
+            job = row["job"]
+            same = [name for name, equal in row["identical"].items() if equal]
+            different = [name for name, equal in row["identical"].items() if not equal]
+            lines.append(
+                [
+                    job["he"],
+                    str(job["clients"]),
+                    f"{row['epochs']} epochs, {row['batches']} batches",
+                    ", ".join(same),
+                    ", ".join(different) or "nothing",
+                ]
+            )
+    return table(["encryption", "clients", "training", "identical to plain", "different"], lines)
+
+
+def cost(results: dict) -> str:
+    run = next(row for row in results["secure"] if row["job"]["part"] == "cost")
+    other = next(row for row in results["secure"] if row["job"]["part"] == "python-paillier")
+    batch = run["seconds"] / run["batches"]
+    lines = [
+        ["whole encrypted training", f"{run['seconds']:.0f} s", "under 720 s"],
+        ["plain training of the same code", f"{run['plain_seconds']:.1f} s", ""],
+        ["times the plain training", f"{run['ratio']:.1f}", "at most 40"],
+        ["one batch, both clients", f"{1e3 * batch:.0f} ms", ""],
+        ["the same with python-paillier", f"{other['seconds']:.0f} s", ""],
+        ["times faster than python-paillier", f"{other['seconds'] / batch:.0f}", "at least 100"],
+        [
+            "traffic per batch and client",
+            f"{run['bytes_per_batch_and_client'] / 1e6:.2f} MB",
+            "under 3 MB",
+        ],
+        [
+            "peak memory, all parties together",
+            f"{run['peak_memory'] / 2**20:.0f} MiB",
+            "under 2048",
+        ],
+    ]
+    return table(["MADELON, batch 256, embedding 16, two clients", "", "bar"], lines)
+
+
+def prediction(results: dict) -> str:
+    lines = []
+    for row in results["secure"]:
+        if "saving" not in row:
+            continue
+        gated, fixed = (row["sizes"][name]["without keys"] for name in ("gated", "fixed width"))
+        lines.append(
+            [
+                row["job"]["he"],
+                str(row["job"]["settings"]["embedding"]),
+                str(row["rows"]),
+                f"{row['open_embeddings']} of {row['embeddings']}",
+                f"{fixed / 1e6:.2f} MB",
+                f"{gated / 1e6:.2f} MB",
+                f"{100 * row['saving_without_keys']:.0f} %",
+                f"{100 * row['saving']:.0f} %",
+            ]
+        )
+    header = [
+        "encryption",
+        "embedding",
+        "rows",
+        "columns in use",
+        "all columns",
+        "columns in use only",
+    ]
+    return table([*header, "saved", "saved, keys counted"], lines)
+
+
+def bars(results: dict) -> str:
+    lines = [
+        [name, bar["found"], "yes" if bar["met"] else "**no**"]
+        for name, bar in results["bars"].items()
+        if "identical" not in name
+    ]
+    ours, peer = by_name(results)["madelon", "fedsdg"], results["stg"]
+    lines.append(
+        [
+            "MADELON not behind `stg` by more than one standard error",
+            f"{percent(ours)} against {percent(peer)}",
+            "yes" if not_behind(ours, peer) else "**no**",
+        ]
+    )
+    return table(["bar", "found", "met"], lines)
+
+
+def not_behind(ours: dict, peer: dict) -> bool:
+    """One standard error of the difference of two means."""
+    error = (ours["standard_error"] ** 2 + peer["standard_error"] ** 2) ** 0.5
+    return ours["mean"] >= peer["mean"] - error
+
+
+def leaks(results: dict) -> str:
+    return fedsdg_leaks.table(results["leaks"]) + "\n"
+
+
+BLOCKS = {
+    "accuracy": accuracy,
+    "chosen": chosen,
+    "variants": variants,
+    "paper": paper,
+    "identity": identity,
+    "cost": cost,
+    "prediction": prediction,
+    "bars": bars,
+    "leaks": leaks,
+}
+
+
+def read() -> dict:
+    """The suite's results, with those of the peer."""
+    files = (RESULTS, PEER, LEAKS)
+    results, peer, found = (json.loads(path.read_text(encoding="utf-8")) for path in files)
+    return {**results, "stg": peer, "leaks": found}
+
+
+def updated(page: str, results: dict) -> str:
+    """The page with fresh figures."""
+    return BLOCK.sub(lambda m: m[1] + BLOCKS[m[2]](results) + m[3], page)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(updated(PAGE.read_text(encoding="utf-8"), read()), encoding="utf-8")
+    print("fedsdg.md updated")

@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a regular run of the suite ``fedsdg`` must reach, each with the number that was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+Row = dict[str, Any]
+Bar = tuple[str, bool, str]
+
+_MUST_BEAT = ("all", "ms-gini 50 %", "sffs 50 %", "vflfs 50 %", "random, same number")
+_TEXT = ("basehock", "relathe", "pcmac")
+
+
+def judge(rows: Sequence[Row], secure: Sequence[Row]) -> dict[str, dict[str, Any]]:
+    """All bars that these results can tell about."""
+    table = {(row["data"], row["method"]): row for row in rows}
+    found = [*_accuracy(table), *_secure(secure)]
+    return {name: {"met": met, "found": text} for name, met, text in found}
+
+
+def _accuracy(table: dict[tuple[str, str], Row]) -> Iterator[Bar]:
+    ours = {data: row for (data, method), row in table.items() if method == "fedsdg"}
+    if "madelon" in ours:
+        yield from _madelon(ours["madelon"], table)
+    if "friedman" in ours:
+        row = ours["friedman"]
+        complete = sum(found == 5 for found in row["found"])
+        yield "FRIEDMAN R2 at least 0.85", row["mean"] >= 0.85, _mean(row)
+        enough = complete * 5 >= 4 * len(row["found"])
+        yield "FRIEDMAN all 5 found in 4 of 5 seeds", enough, f"{complete} of {len(row['found'])}"
+    if "coil20" in ours:
+        row = ours["coil20"]
+        met = row["mean"] >= 0.98 and row["share"] <= 0.10
+        yield "COIL20 at least 98 % with at most 10 %", met, _sized(row)
+    for data in _TEXT:
+        if data in ours:
+            row, whole = ours[data], table[data, "all"]
+            met = row["mean"] >= whole["mean"] - 0.05 and row["share"] <= 0.12
+            text = f"{_sized(row)}; all features {_mean(whole)}"
+            yield f"{data.upper()} within 5 points with at most 12 %", met, text
+    if "isolet" in ours:
+        yield from _isolet(table)
+
+
+def _madelon(row: Row, table: dict[tuple[str, str], Row]) -> Iterator[Bar]:
+    yield "MADELON at least 85 %", row["mean"] >= 0.85, _mean(row)
+    most = max(row["n_features"])
+    yield "MADELON at most 20 features", most <= 20, f"at most {most}"
+    precision = sum(row["precision"]) / len(row["precision"])
+    yield "MADELON precision at least 0.9", precision >= 0.9, f"{precision:.2f}"
+    for other in _MUST_BEAT:
+        rival = table["madelon", other]
+        yield f"MADELON ahead of {other}", row["mean"] > rival["mean"], _mean(rival)
+
+
+def _isolet(table: dict[tuple[str, str], Row]) -> Iterator[Bar]:
+    whole = table["isolet", "all"]
+    small, large = (table["isolet", f"fedsdg {share} %"] for share in (15, 40))
+    met = small["mean"] >= whole["mean"] - 0.03 or large["mean"] >= whole["mean"] - 0.01
+    text = f"{_sized(small)}; {_sized(large)}; all features {_mean(whole)}"
+    yield "ISOLET within 3 points with 15 % or 1 point with 40 %", met, text
+
+
+def _secure(rows: Sequence[Row]) -> Iterator[Bar]:
+    for row in rows:
+        if "identical" in row:
+            differing = [name for name, same in row["identical"].items() if not same]
+            text = f"{row['batches']} batches, {', '.join(differing) or 'nothing'} differs"
+            yield f"{row['case']} identical to plain", not differing, text
+    cost = next((row for row in rows if row["job"]["part"] == "cost"), None)
+    if cost is None:
+        return
+    yield "secure MADELON under 12 minutes", cost["seconds"] < 720, f"{cost['seconds']:.0f} s"
+    yield "at most 40 times the plain run", cost["ratio"] <= 40, f"{cost['ratio']:.1f}"
+    size = cost["bytes_per_batch_and_client"] / 1e6
+    yield "under 3 MB per batch and client", size < 3, f"{size:.2f} MB"
+    memory = cost["peak_memory"] / 2**20
+    yield "under 2 GiB", memory < 2048, f"{memory:.0f} MiB"
+    peer = next((row for row in rows if row["job"]["part"] == "python-paillier"), None)
+    if peer is not None:
+        ratio = peer["seconds"] / (cost["seconds"] / cost["batches"])
+        yield "at least 100 times as fast as python-paillier", ratio >= 100, f"{ratio:.0f}"
+
+
+def _mean(row: Row) -> str:
+    return f"{row['mean']:.3f} ({row['standard_error']:.3f})"
+
+
+def _sized(row: Row) -> str:
+    return f"{_mean(row)} with {row['share']:.1%}"

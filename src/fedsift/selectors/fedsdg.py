@@ -1,0 +1,530 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""``FedSDGSelector``: features chosen by gates while a joint network trains, and that network."""
+
+from __future__ import annotations
+
+import contextlib
+import numbers
+import warnings
+from pathlib import Path
+
+from fedsift.errors import ParameterError
+from fedsift.methods.fedsdg_messages import (
+    SMALLEST_BATCH,
+    Params,
+    messages_used,
+)
+from fedsift.runtime.progress import EpochBar
+from fedsift.selectors import fedsdg_files as files
+from fedsift.selectors.base import number_to_select, scores_in_order
+from fedsift.selectors.checks import check_choices, check_number, check_whole
+from fedsift.selectors.execution import (
+    Prepared,
+    build_result,
+    execute,
+    make_plan,
+    policies_for,
+)
+from fedsift.selectors.fedsdg_model import JointModel, need_torch
+
+_SCHEMES = {"auto": "bgv", "bgv": "bgv", "paillier": "paillier"}
+_BATCHES_PER_EPOCH = 6
+_WIDEST = 256
+_MOST_NOISE = 1000
+
+
+class FedSDGSelector(JointModel):
+    """Select features by stochastic gates while parties train a network together.
+
+    Every feature has a gate that the training opens or closes; a penalty closes those that do not
+    pay for themselves, so no number of features has to be known beforehand. Parties keep their
+    columns, gates and embedding networks; the layer in between is shared such that nobody knows its
+    weights, and runs on encrypted numbers. For parties with different columns of the same rows.
+
+    Parameters
+    ----------
+    n_features_to_select : "auto", int or float
+        ``"auto"`` keeps the features whose gates stay open. A number or a share takes those with
+        the widest open gates over all parties, and always refits.
+    lam : "auto" or float
+        Weight of the mean probability that a gate is open; more selects fewer features. ``"auto"``
+        is 3, but no more than a hundredth per feature, so that few features are not overpriced.
+    sigma : float
+        Noise of the gates.
+    init : {"gini", "constant"}
+        Gates start from each feature's Gini impurity, computed on encrypted labels, or all alike.
+    gates : {"dual", "input", "none"}
+        Gates on features and embedding columns, on features only, or none (all features).
+    embedding : int
+        Embedding columns of every party.
+    max_epochs : int
+    batch_size : int
+        Rows of a batch at most; small data gets smaller ones, at least six an epoch.
+    refit : bool
+        Train new networks on the selected features alone at the end.
+    model : {"network", "linear"}
+        ``linear`` is vertical logistic or linear regression, with gates or without.
+    layer : {"dense", "elementwise"}
+        The interactive layer: a matrix of weights, or one weight per embedding column.
+    outputs : int
+        Outputs of a dense interactive layer of a network.
+    embedding_network : callable, or mapping of party to callable, optional
+        From (number of inputs, width) to a ``torch.nn.Module``; one hidden layer by default.
+    lam_embedding : float
+        Price of an open embedding gate.
+    validation : float
+        Share of the rows given to ``fit`` that judges epochs and does not train.
+    min_epochs, patience : int
+        First epoch that may be chosen; epochs without a better one before the training stops.
+    learning_rate, gate_learning_rate, layer_learning_rate : float
+        Of networks, gates (both Adam) and the interactive layer (plain steps).
+    label_noise : float
+        Noise on the gradients that feature holders get, relative to their size, which makes labels
+        harder to guess from them; 0 sends them as they are.
+    gradient_rounding : float
+        Round these gradients to multiples of this share of the largest; 0 leaves them.
+    aggregate : bool
+        Label holder sees the layer's outputs only summed over feature holders.
+    fixed_width : bool
+        Send closed embedding columns too when predicting, which hides how many there are.
+    checkpoint : path, optional
+        Directory in which every party keeps its own state after each epoch. If it holds an
+        interrupted training of the same job, ``fit`` continues there.
+    verbose : bool
+        Show a progress bar.
+    parties : int or list of column lists
+        How to split arrays; ignored when ``fit`` gets a federation.
+    he : {"bgv", "paillier", "auto"}
+        Encryption; both give the same result to the last bit, BGV is far faster.
+    security : {"secure", "plain"}
+        ``plain`` runs the same protocol without encryption, for comparison only.
+    policy : Policy, dict of party to Policy, or None
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    support_ : ndarray of bool of shape (n_features,)
+    scores_ : ndarray of shape (n_features,)
+        Probability that each gate is open.
+    history_ : list of dict
+        One entry per epoch: open gates, losses, score, bytes so far.
+    classes_ : ndarray
+        Class labels; only for classification.
+    interrupted_ : bool
+        Whether Ctrl-C ended the training early.
+    result_ : SelectionResult
+        Selection, cost, and who learned what.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from fedsift.selectors.fedsdg import FedSDGSelector
+    >>> X, y = load_wine(return_X_y=True)
+    >>> selector = FedSDGSelector(max_epochs=40, security="plain", random_state=0).fit(X, y)
+    >>> selector.score(X, y) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        n_features_to_select="auto",
+        lam="auto",
+        sigma=0.5,
+        init="gini",
+        gates="dual",
+        embedding=16,
+        max_epochs=80,
+        batch_size=256,
+        refit=False,
+        model="network",
+        layer="dense",
+        outputs=16,
+        embedding_network=None,
+        lam_embedding=0.03,
+        validation=0.2,
+        min_epochs=30,
+        patience=25,
+        learning_rate=3e-3,
+        gate_learning_rate=1e-2,
+        layer_learning_rate=0.3,
+        label_noise=0.0,
+        gradient_rounding=0.0,
+        aggregate=True,
+        fixed_width=False,
+        checkpoint=None,
+        verbose=False,
+        parties=2,
+        he="bgv",
+        security="secure",
+        policy=None,
+        random_state=None,
+    ):
+        self.n_features_to_select = n_features_to_select
+        self.lam = lam
+        self.sigma = sigma
+        self.init = init
+        self.gates = gates
+        self.embedding = embedding
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.refit = refit
+        self.model = model
+        self.layer = layer
+        self.outputs = outputs
+        self.embedding_network = embedding_network
+        self.lam_embedding = lam_embedding
+        self.validation = validation
+        self.min_epochs = min_epochs
+        self.patience = patience
+        self.learning_rate = learning_rate
+        self.gate_learning_rate = gate_learning_rate
+        self.layer_learning_rate = layer_learning_rate
+        self.label_noise = label_noise
+        self.gradient_rounding = gradient_rounding
+        self.aggregate = aggregate
+        self.fixed_width = fixed_width
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+        self.parties = parties
+        self.he = he
+        self.security = security
+        self.policy = policy
+        self.random_state = random_state
+
+    def fit(self, X, y=None):
+        """Train and select.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), DataFrame, or Federation
+            Missing values take the mean of their column.
+        y : array-like of shape (n_samples,), optional
+            Classes or numbers; the federation brings its own.
+
+        Returns
+        -------
+        self : FedSDGSelector
+        """
+        return self.run(X, y)
+
+    def plan(self, X, y=None):
+        """Check settings and policies and list who would learn what; nothing is sent."""
+        federation, prepared, _ = self._prepare(X, y)
+        return make_plan(prepared, policies_for(self.policy, federation.parties))
+
+    def run(self, X, y=None, *, timeout_seconds=None, observer=None, on_epoch=None):
+        """As :meth:`fit`, with a time limit per request and observers of the progress.
+
+        Parameters
+        ----------
+        timeout_seconds : float, optional
+            Limit of every single request to a party.
+        observer : callable, optional
+            Called with a :class:`~fedsift.runtime.Progress` after every message.
+        on_epoch : callable, optional
+            Called with the history entry of every epoch.
+        """
+        with contextlib.ExitStack() as stack:
+            watchers = [] if on_epoch is None else [on_epoch]
+            if self.verbose:
+                watchers.append(stack.enter_context(EpochBar(int(self.max_epochs))))
+            meter = _Meter(observer, watchers)
+            federation, prepared, params = self._prepare(X, y, report=meter.epoch)
+            driver = prepared.nodes[federation.label_holder][0]
+
+            def stop():
+                driver.stop_requested = True
+
+            outcome = execute(
+                prepared,
+                policies_for(self.policy, federation.parties),
+                timeout_seconds=timeout_seconds,
+                observer=meter,
+                on_interrupt=stop,
+            )
+        self._keep(federation, prepared, params, outcome, y)
+        return self
+
+    def _prepare(self, X, y, report=None):
+        """Federation, nodes and parameters; every check that needs no message."""
+        self._check_choices()
+        federation = self._federate(X, y)
+        if federation.setting != "vertical" or federation.target is None:
+            raise ParameterError(
+                f"The federation is {federation.setting}, "
+                f"{'without' if federation.target is None else 'with'} a label.",
+                "FedSDG-FS needs parties with different columns of the same rows, and a label.",
+                "Use Federation.vertical with label=(party, column).",
+            )
+        if federation.n_rows < 4:
+            raise ParameterError(
+                f"There are {federation.n_rows} rows.",
+                "At least four rows are needed to train and to validate.",
+                "Add rows.",
+            )
+        params = self._params(federation)
+        need_torch()
+        from fedsift.methods import fedsdg
+
+        checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
+        nodes = fedsdg.build_nodes(
+            federation.tables,
+            federation.label_holder,
+            federation.target,
+            params,
+            make=self._make_networks(),
+            checkpoints=checkpoint,
+            resume=checkpoint is not None,
+            report=report,
+        )
+        n_holders = len(set(federation.tables) - {federation.label_holder})
+        bits = 0 if params.scheme == "plain" else params.security_bits
+        min_bin_size = params.min_bin_size if params.init == "gini" else None
+        prepared = Prepared(
+            fedsdg.PROTOCOL,
+            nodes,
+            messages_used(params, n_holders),
+            bits,
+            min_bin_size,
+            self._notes(params, n_holders),
+        )
+        return federation, prepared, params
+
+    def _params(self, federation):
+        wanted = self.n_features_to_select
+        auto = isinstance(wanted, str) and wanted == "auto"
+        if isinstance(wanted, str) and not auto:
+            raise ParameterError(
+                f"n_features_to_select={wanted!r}.",
+                "A positive whole number, a share in (0, 1] or 'auto' is needed.",
+                "Choose one.",
+            )
+        target = federation.target
+        outputs = int(self.outputs)
+        if self.model == "linear":
+            outputs = max(1, target.n_classes)
+        elif self.layer == "elementwise":
+            outputs = int(self.embedding)
+        n_training = int(federation.n_rows * (1 - self.validation))
+        batch = min(int(self.batch_size), max(SMALLEST_BATCH, n_training // _BATCHES_PER_EPOCH))
+        return Params(
+            n_features_to_select=None if auto else number_to_select(wanted, federation.n_features),
+            lam=min(3.0, 0.01 * federation.n_features) if self.lam == "auto" else float(self.lam),
+            lam_embedding=float(self.lam_embedding),
+            sigma=float(self.sigma),
+            init=self.init,
+            gates=self.gates,
+            model=self.model,
+            layer=self.layer,
+            embedding=outputs if self._square(outputs) else int(self.embedding),
+            outputs=outputs,
+            max_epochs=int(self.max_epochs),
+            min_epochs=int(self.min_epochs),
+            patience=int(self.patience),
+            batch_size=batch,
+            validation=float(self.validation),
+            learning_rate=float(self.learning_rate),
+            gate_learning_rate=float(self.gate_learning_rate),
+            layer_learning_rate=float(self.layer_learning_rate),
+            refit=bool(self.refit) or not auto,
+            aggregate=bool(self.aggregate),
+            label_noise=float(self.label_noise),
+            gradient_rounding=float(self.gradient_rounding),
+            fixed_width=bool(self.fixed_width),
+            scheme="plain" if self.security == "plain" else _SCHEMES[self.he],
+            seed=self._seed(),
+        )
+
+    def _square(self, outputs):
+        """An elementwise layer has as many outputs as inputs, whatever decided their number."""
+        return self.layer == "elementwise" and self.model == "linear" and outputs
+
+    def _check_choices(self):
+        choices = {
+            "init": (self.init, ("gini", "constant")),
+            "gates": (self.gates, ("dual", "input", "none")),
+            "model": (self.model, ("network", "linear")),
+            "layer": (self.layer, ("dense", "elementwise")),
+            "he": (self.he, tuple(_SCHEMES)),
+            "security": (self.security, ("secure", "plain")),
+        }
+        check_choices(choices)
+        if check_number("label_noise", self.label_noise, 0.0, strict=False) > _MOST_NOISE:
+            raise ParameterError(
+                f"label_noise={self.label_noise!r}.",
+                f"At most {_MOST_NOISE} times the gradient's own size fits the fixed-point range.",
+                "Forbid embedding-gradients by policy where labels must not leak at all.",
+            )
+        for name in ("lam", "lam_embedding", "gradient_rounding"):
+            if (name, getattr(self, name)) != ("lam", "auto"):
+                check_number(name, getattr(self, name), 0.0, strict=False)
+        for name in ("sigma", "learning_rate", "gate_learning_rate", "layer_learning_rate"):
+            check_number(name, getattr(self, name), 0.0, strict=True)
+        for name, smallest, largest in (
+            ("embedding", 1, _WIDEST),
+            ("outputs", 1, _WIDEST),
+            ("max_epochs", 1, 100_000),
+            ("min_epochs", 0, 100_000),
+            ("patience", 1, 100_000),
+            ("batch_size", SMALLEST_BATCH, 4096),
+        ):
+            check_whole(name, getattr(self, name), smallest, largest)
+        if not (isinstance(self.validation, numbers.Real) and 0 < float(self.validation) < 1):
+            raise ParameterError(
+                f"validation={self.validation!r}.",
+                "A share between 0 and 1 is needed.",
+                "Give 0.2, for example.",
+            )
+
+    def _notes(self, params, n_holders):
+        if params.scheme == "plain":
+            return (
+                "Encryption is OFF (security='plain'): embeddings and gradients travel in the "
+                "clear.",
+            )
+        notes = [f"Encryption: {params.scheme}, {params.security_bits}-bit security."]
+        if n_holders == 1:
+            notes.append(
+                "There is one feature holder: the label holder sees that party's outputs of the "
+                "interactive layer, not a sum over several."
+            )
+        if not params.label_noise:
+            notes.append(
+                "Feature holders get gradients of their embedding, from which labels can be "
+                "guessed; label_noise makes that harder."
+            )
+        if params.seed is not None:
+            notes.append(
+                "Whoever knows the seed can repeat every party's private draws; leave it out where "
+                "the parties are real."
+            )
+        return tuple(notes)
+
+    def _keep(self, federation, prepared, params, outcome, y):
+        """Fitted attributes, and every party's part of the model."""
+        trained = outcome.value
+        roles = {party: node[0] for party, node in prepared.nodes.items()}
+        facts = {party: role.facts() for party, role in roles.items() if party in federation.tables}
+        self.params_ = params
+        self._latest = {}
+        self.interrupted_ = trained.interrupted
+        self.history_ = [dict(entry) for entry in trained.history]
+        self.n_epochs_ = len(trained.history)
+        in_model = {federation.label_holder, *trained.parties}
+        self._parts = {
+            party: role.part_state() if party in in_model else _left_out(facts[party])
+            for party, role in roles.items()
+        }
+        self._layout = files.Layout(
+            federation.label_holder,
+            {party: tuple(order) for party, order in federation.column_order.items()},
+            tuple(map(str, self.feature_names_in_)) if hasattr(self, "feature_names_in_") else None,
+            isinstance(y, type(None)),
+        )
+        if federation.target.kind == "classes":
+            self._keep_classes(federation.target, y)
+        elif hasattr(self, "classes_"):
+            del self.classes_
+        self.result_ = self._result(federation, prepared, params, outcome, facts)
+        self.support_ = federation.original_support(
+            {party: list(names) for party, names in self.result_.selected.items()}
+        )
+        self.scores_ = scores_in_order(federation, self.result_.scores)
+        self.n_features_to_select_ = int(self.support_.sum())
+        if trained.interrupted:
+            warnings.warn(
+                f"The training was interrupted after {self.n_epochs_} epochs; the result is that "
+                "of the best epoch so far.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _result(self, federation, prepared, params, outcome, facts):
+        """Join what the parties keep for themselves; in a simulation all are at home here."""
+        from fedsift.methods.fedsdg_local import open_probability
+
+        scores = {
+            party: dict(
+                zip(
+                    known["names"],
+                    open_probability(known["gate_means"], params.sigma).tolist(),
+                    strict=True,
+                )
+            )
+            for party, known in facts.items()
+        }
+        remarks = []
+        if outcome.value.interrupted:
+            remarks.append(f"Interrupted after {len(outcome.value.history)} epochs.")
+        return build_result(
+            federation,
+            prepared,
+            outcome,
+            selected={party: known["selected"] for party, known in facts.items()},
+            scores=scores,
+            ranking=_ranking(scores),
+            history=outcome.value.history,
+            parameters={
+                name: getattr(self, name)
+                for name in ("sigma", "init", "gates", "model", "layer", "embedding")
+            }
+            | {
+                "n_features_to_select": (
+                    "auto" if params.n_features_to_select is None else params.n_features_to_select
+                ),
+                "lam": params.lam,
+                "max_epochs": params.max_epochs,
+                "batch_size": params.batch_size,
+                "refit": params.refit,
+                "label_noise": params.label_noise,
+                "gradient_rounding": params.gradient_rounding,
+                "security": str(self.security),
+                "chosen_epoch": outcome.value.epoch,
+                "validation_score": outcome.value.score,
+            },
+            crypto=params.scheme,
+            seed=params.seed,
+            warnings=tuple(remarks),
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+class _Meter:
+    """Counts bytes and passes on what observers want to see."""
+
+    def __init__(self, observer, watchers):
+        self._observer = observer
+        self._watchers = watchers
+        self._n_bytes = 0
+
+    def __call__(self, step):
+        self._n_bytes += step.n_bytes
+        if self._observer is not None:
+            self._observer(step)
+
+    def epoch(self, entry):
+        """Add the bytes so far to an epoch's entry."""
+        entry["n_bytes"] = self._n_bytes
+        for watcher in self._watchers:
+            watcher(entry)
+
+
+def _left_out(known):
+    """The part of a party without selected features in a refitted model: nothing but names."""
+    return {"columns": known["names"], "selected": []}
+
+
+def _ranking(scores):
+    """Ranks over all parties, widest open gate first."""
+    pairs = [(party, name) for party, values in scores.items() for name in values]
+    ordered = sorted(pairs, key=lambda pair: -scores[pair[0]][pair[1]])
+    ranks = {pair: position for position, pair in enumerate(ordered, start=1)}
+    return {
+        party: {name: ranks[party, name] for name in values} for party, values in scores.items()
+    }

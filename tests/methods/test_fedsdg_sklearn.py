@@ -1,0 +1,20 @@
+"""FedSDGSelector and its baselines are scikit-learn citizens."""
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fedsift as fs
+from fedsift.selectors.fedsdg_baselines import PreselectedNetwork
+
+QUICK = {"security": "plain", "max_epochs": 3, "min_epochs": 0}
+
+
+@parametrize_with_checks(
+    [
+        fs.FedSDGSelector(**QUICK),
+        PreselectedNetwork(
+            "sffs", n_features_to_select=1, network=fs.FedSDGSelector(**QUICK, random_state=0)
+        ),
+    ]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)

@@ -1,0 +1,138 @@
+"""The suite ``fedsdg`` judges honestly: every bar can be missed, and finished cases are kept."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+from fedsift.bench import fedsdg, fedsdg_bars
+from fedsift.bench.fedsdg_accuracy import METHODS, make, one_split, summarise
+
+CASES = (
+    {"part": "cost", "he": "bgv", "clients": 2},
+    {"part": "python-paillier", "clients": 2},
+)
+
+
+def good_results():
+    """Numbers that meet every bar."""
+    splits = []
+    sizes = {"madelon": 500, "friedman": 1000, "coil20": 1024, "basehock": 4862, "isolet": 617}
+    for data, n_features in sizes.items():
+        for seed in range(5):
+            methods = {
+                name: {"score": 0.9, "n_features": 10, "seconds": 1.0, "found": 5, "precision": 1.0}
+                for name in (*METHODS, "fedsdg 15 %", "fedsdg 40 %")
+            }
+            for name in METHODS[1:]:
+                methods[name]["score"] = 0.89
+            methods["fedsdg"]["score"] = 0.99
+            splits.append(
+                {"data": data, "seed": seed, "shape": [100, n_features], "n_classes": 2,
+                 "methods": methods}
+            )  # fmt: skip
+    cost = {
+        "case": "cost", "job": CASES[0], "identical": {"losses": True, "gates": True},
+        "batches": 100, "seconds": 100.0, "ratio": 20.0, "bytes_per_batch_and_client": 2e6,
+        "peak_memory": 2**30,
+    }  # fmt: skip
+    peer = {"case": "peer", "job": CASES[1], "seconds": 200.0}
+    return splits, [cost, peer]
+
+
+def judged(splits, secure):
+    bars = fedsdg_bars.judge(list(summarise(splits)), secure)
+    return {name for name, bar in bars.items() if not bar["met"]}
+
+
+def test_good_results_meet_every_bar():
+    assert judged(*good_results()) == set()
+
+
+@pytest.mark.parametrize(
+    ("data", "method", "change", "missed"),
+    [
+        ("madelon", "fedsdg", {"score": 0.84}, "MADELON at least 85 %"),
+        ("madelon", "fedsdg", {"n_features": 21}, "MADELON at most 20 features"),
+        ("madelon", "fedsdg", {"precision": 0.8}, "MADELON precision at least 0.9"),
+        ("madelon", "vflfs 50 %", {"score": 0.995}, "MADELON ahead of vflfs 50 %"),
+        ("friedman", "fedsdg", {"score": 0.8}, "FRIEDMAN R2 at least 0.85"),
+        ("friedman", "fedsdg", {"found": 4}, "FRIEDMAN all 5 found in 4 of 5 seeds"),
+        ("coil20", "fedsdg", {"score": 0.97}, "COIL20 at least 98 % with at most 10 %"),
+        ("basehock", "fedsdg", {"n_features": 600}, "BASEHOCK within 5 points with at most 12 %"),
+        ("isolet", "all", {"score": 0.94},
+         "ISOLET within 3 points with 15 % or 1 point with 40 %"),
+    ],
+)  # fmt: skip
+def test_every_accuracy_bar_can_be_missed(data, method, change, missed):
+    splits, secure = good_results()
+    for found in splits:
+        if found["data"] == data:
+            found["methods"][method].update(change)
+    assert missed in judged(splits, secure)
+
+
+@pytest.mark.parametrize(
+    ("change", "missed"),
+    [
+        ({"identical": {"losses": True, "gates": False}}, "cost identical to plain"),
+        ({"seconds": 721.0}, "secure MADELON under 12 minutes"),
+        ({"ratio": 41.0}, "at most 40 times the plain run"),
+        ({"bytes_per_batch_and_client": 3.1e6}, "under 3 MB per batch and client"),
+        ({"peak_memory": 2**31}, "under 2 GiB"),
+        ({"batches": 10}, "at least 100 times as fast as python-paillier"),
+    ],
+)
+def test_every_cost_bar_can_be_missed(change, missed):
+    splits, secure = good_results()
+    secure[0].update(change)
+    assert missed in judged(splits, secure)
+
+
+def test_means_and_standard_errors():
+    splits, _ = good_results()
+    for seed, found in enumerate(splits[:5]):
+        found["methods"]["fedsdg"]["score"] = 0.8 + 0.02 * seed
+    row = next(r for r in summarise(splits) if (r["data"], r["method"]) == ("madelon", "fedsdg"))
+    assert row["mean"] == pytest.approx(0.84)
+    assert row["standard_error"] == pytest.approx(np.std(row["scores"], ddof=1) / 5**0.5)
+    assert row["share"] == 10 / 500
+
+
+def test_finished_cases_are_kept_if_the_program_computes_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(fedsdg, "fingerprint", lambda: "this")
+    path = tmp_path / "deep" / "journal.jsonl"
+    fedsdg.Journal(path).add("job", {"score": 1})
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"program": "other", "job": "old", "result": {}}) + "\n")
+        file.write('{"program": "this", "job": "cut o')
+    assert fedsdg.Journal(path).known == {"job": {"score": 1}}
+    fedsdg.Journal(path).remove()
+    assert fedsdg.Journal(path).known == {}
+
+
+def test_a_split_compares_all_methods_on_the_same_test_rows():
+    job = {
+        "data": "wine",
+        "seed": 0,
+        "methods": ["fedsdg", "all", "random, same number", "ms-gini 50 %"],
+        "settings": {"max_epochs": 4, "min_epochs": 0},
+    }
+    once, again = one_split(copy.deepcopy(job)), one_split(job)
+    for found in (once, again):
+        for result in found["methods"].values():
+            del result["seconds"]
+    assert once == again
+    methods = once["methods"]
+    assert methods["random, same number"]["n_features"] == methods["fedsdg"]["n_features"]
+    assert methods["ms-gini 50 %"]["n_features"] == 6
+    assert methods["all"]["n_features"] == 13
+
+
+def test_names_become_estimators():
+    assert make("fedsdg 15 %", 1, {}).n_features_to_select == 0.15
+    assert make("fedsdg, refit", 1, {}).refit
+    assert make("sffs 50 %", 1, {}).n_features_to_select == 0.5
+    assert make("ms-gini, same number", 7, {}).n_features_to_select == 7
+    assert make("original-gate", 1, {}).gates == "input"
