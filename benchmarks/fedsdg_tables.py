@@ -69,8 +69,9 @@ def accuracy(results: dict) -> str:
     rows, lines = by_name(results), []
     for data in sets(results):
         n, d = rows[data, "fedsdg"]["shape"]
+        n_seeds = len(rows[data, "fedsdg"]["seeds"])
         name = f"{data} (R2)" if data == "friedman" else data
-        line = [name, f"{n} x {d}"]
+        line = [name, f"{n} x {d}", str(n_seeds)]
         for method, _ in SHOWN:
             if (data, method) not in rows:
                 line.append("")
@@ -81,13 +82,15 @@ def accuracy(results: dict) -> str:
                 text += f" / {share(row)}"
             line.append(text)
         lines.append(line)
-    return table(["data", "rows x features", *(title for _, title in SHOWN)], lines)
+    return table(["data", "rows x features", "splits", *(title for _, title in SHOWN)], lines)
 
 
 def chosen(results: dict) -> str:
     rows, lines = by_name(results), []
     for data in ("madelon", "friedman", "gisette_like"):
         for method, title in (SHOWN[-3], SHOWN[-2], SHOWN[-1]):
+            if (data, method) not in rows:
+                continue
             row = rows[data, method]
             lines.append(
                 [
@@ -117,6 +120,7 @@ def variants(results: dict) -> str:
     lines = [
         [title, percent(rows[data, method]), share(rows[data, method])]
         for data, method, title in EXTRA
+        if (data, method) in rows
     ]
     peer = results["stg"]
     lines.append([f"MADELON, `stg` {peer['version']}, all columns in one place", percent(peer), ""])

@@ -37,14 +37,15 @@ def test_a_member_of_the_open_mode_tells_members_from_strangers(wide, target):
 
 
 def test_a_member_of_the_server_mode_guesses(wide):
-    found = [dcfs_attack.seen_by_member(run) for run in recordings(wide, "server")]
-    assert 0.4 < np.mean(found) < 0.6
+    # Anchors are secret, hence new in every run: a mean over twelve has a standard error of 0.03.
+    found = [dcfs_attack.seen_by_member(run) for run in recordings(wide, "server", runs=12)]
+    assert 0.35 < np.mean(found) < 0.65
 
 
 def test_the_coordinator_guesses_because_it_does_not_know_the_anchors(wide):
-    runs = recordings(wide, "server")
+    runs = recordings(wide, "server", runs=12)
     found = [dcfs_attack.seen_by_coordinator(run, seed) for seed, run in enumerate(runs)]
-    assert 0.4 < np.mean(found) < 0.6
+    assert 0.35 < np.mean(found) < 0.65
 
 
 def test_the_coordinator_together_with_a_member_is_in_the_open_mode(wide):

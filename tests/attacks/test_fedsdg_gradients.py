@@ -112,8 +112,14 @@ def test_the_table_is_what_the_file_says(tmp_path, capsys):
             {"case": "without", "what": "r2", **value},
         ],
         "labels": [
-            {"data": "wine", "protection": "none", "failures": [], **dict.fromkeys(keys, value)},
-            {"data": "wine", "protection": "label_noise 20", "failures": ["E301"]},
+            {
+                "data": "wine",
+                "protection": "none",
+                "seeds": 5,
+                "failures": [],
+                **dict.fromkeys(keys, value),
+            },
+            {"data": "wine", "protection": "label_noise 20", "seeds": 5, "failures": ["E301"]},
         ],
     }
     out = tmp_path / "leaks.json"
@@ -123,7 +129,7 @@ def test_the_table_is_what_the_file_says(tmp_path, capsys):
     assert "| weights | as it is | r2 | below 0 |" in shown
     assert "| weights | without | r2 | 0.250 ± 0.125 |" in shown
     assert shown.count("0.250 ± 0.125") == 7
-    assert "label_noise 20 (1 runs refused) | -" in shown
+    assert "label_noise 20 (1 runs refused) | 5 | -" in shown
 
 
 def test_on_madelon_directions_are_the_labels(big_sets):

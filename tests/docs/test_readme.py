@@ -77,3 +77,11 @@ def test_the_tables_of_the_interaction_page_are_those_of_the_committed_run():
         assert line in page, row["data"]
     assert all(results["accuracy_summary"]["bars"].values())
     assert all(results["xor"]["bars"].values())
+
+
+def test_a_page_without_a_result_file_says_so():
+    for page in (ROOT / "docs" / "methods").glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        named = set(re.findall(r"benchmarks/(\w+\.json)", text))
+        missing = {name for name in named if not (ROOT / "benchmarks" / name).exists()}
+        assert not missing or "not in the repository yet" in text, (page.name, missing)

@@ -90,7 +90,10 @@ def build_federation(job: Job) -> Federation:
     if data.label_party is not None and data.label_column is not None:
         label = (data.label_party, data.label_column)
     by_party = {entry.name: entry.id_columns for entry in job.parties if entry.id_columns}
-    return Federation.vertical(sources, label, by_party or None, data.task, data.categorical)
+    # An alignment by messages would come before the parties' policies are asked.
+    return Federation.vertical(
+        sources, label, by_party or None, data.task, data.categorical, alignment="exact"
+    )
 
 
 def _split(data: DataEntry, dataset: str, seed: int | None) -> Federation:

@@ -146,6 +146,6 @@ def _refuse_different_sets(left: str, left_ids: Ids, right: str, right_ids: Ids)
             f"missing at {right!r}, and {missing_left} of the {len(right_ids)} ids of {right!r} "
             f"are missing at {left!r}.",
             "Every party needs the same ids, in any order.",
-            "Align with alignment='psi', which keeps the common rows (it needs the extra "
-            "fedsift[psi]), or check that the same id is meant.",
+            "Keep the common rows with 'fedsift align' or alignment='psi' (both need the extra "
+            "fedsift[psi]), and check that the same id is meant.",
         )

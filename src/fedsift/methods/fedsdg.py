@@ -89,11 +89,6 @@ from fedsift.methods.filter_scores import rank
 from fedsift.protocol import DrivingRole, Network, PublicArray, Role
 from fedsift.protocol.network import blaming
 
-_FIRST_OF_EXACT = 5
-"""With an exact number wanted, gates may still be on their way: earlier epochs count too."""
-
-_REFIT_PATIENCE = 12
-
 
 @dataclass(frozen=True)
 class Trained:
@@ -166,7 +161,9 @@ class LabelHolder(DrivingRole, name=LABEL_HOLDER):
         await self._introduce(parties, -1 if saved is None else int(saved["epoch"]), net)
         starts = {} if saved is not None else await self._start_gates(parties, net)
         self._prepare_own(starts.get(self._party))
-        stage = await self._new_stage(parties, self._top_seed, self._rule(), net, saved=saved)
+        # Also for an exact number: gates are worth comparing only once the networks have learned.
+        rule = Checkpoints(min(params.min_epochs, params.max_epochs - 1))
+        stage = await self._new_stage(parties, self._top_seed, rule, net, saved=saved)
         await stage.train(params.patience, net, self._save_epoch)
         chosen = stage.points.choice()
         await stage.return_to(chosen.number, net)
@@ -288,13 +285,6 @@ class LabelHolder(DrivingRole, name=LABEL_HOLDER):
 
     # Selection
 
-    def _rule(self) -> Checkpoints:
-        """How the epoch to go back to is chosen."""
-        wanted, latest = self._params.n_features_to_select, self._params.max_epochs - 1
-        if wanted is not None:
-            return Checkpoints(min(_FIRST_OF_EXACT, latest), wanted)
-        return Checkpoints(min(self._params.min_epochs, latest))
-
     async def _choose_exactly(self, wanted: int, net: Network) -> tuple[str, ...]:
         """The given number of features with the widest open gates, over all parties."""
         means: dict[str, Floats] = {}
@@ -328,7 +318,7 @@ class LabelHolder(DrivingRole, name=LABEL_HOLDER):
                 self._own_encoder, None, self._params, self._make, self._refit_seed
             )
         stage = await self._new_stage(parties, self._refit_seed, Checkpoints(), net)
-        await stage.train(_REFIT_PATIENCE, net)
+        await stage.train(self._params.patience, net)
         await stage.return_to(stage.points.choice().number, net)
         for entry in stage.history:
             entry["refit"] = True

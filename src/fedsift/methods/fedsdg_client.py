@@ -284,9 +284,10 @@ class FeatureHolder(Role, name=FEATURE_HOLDER):
         numbers = self._params.numbers
         if self._training:
             return numbers.blur(self._rng, shape)
+        # Closed columns are zeros; whether they travel must not change a prediction.
+        known = self._embedding[:, self._part.open_embeddings()[self._used]]
         rows = [
-            numbers.blur(keyed_generator(self._blur_key, row.tobytes()), shape[1:])
-            for row in self._embedding
+            numbers.blur(keyed_generator(self._blur_key, row.tobytes()), shape[1:]) for row in known
         ]
         return np.stack(rows)
 

@@ -29,7 +29,7 @@ from fedsift.selectors.execution import (
 from fedsift.selectors.fedsdg_model import JointModel, need_torch
 
 _SCHEMES = {"auto": "bgv", "bgv": "bgv", "paillier": "paillier"}
-_BATCHES_PER_EPOCH = 6
+_ENOUGH_BATCHES, _BATCHES_OF_SMALL_DATA = 6, 12
 _WIDEST = 256
 _MOST_NOISE = 1000
 
@@ -60,7 +60,7 @@ class FedSDGSelector(JointModel):
         Embedding columns of every party.
     max_epochs : int
     batch_size : int
-        Rows of a batch at most; small data gets smaller ones, at least six an epoch.
+        Rows of a batch at most. Data that would fill fewer than six gets twelve smaller ones.
     refit : bool
         Train new networks on the selected features alone at the end.
     model : {"network", "linear"}
@@ -307,8 +307,9 @@ class FedSDGSelector(JointModel):
             outputs = max(1, target.n_classes)
         elif self.layer == "elementwise":
             outputs = int(self.embedding)
-        n_training = int(federation.n_rows * (1 - self.validation))
-        batch = min(int(self.batch_size), max(SMALLEST_BATCH, n_training // _BATCHES_PER_EPOCH))
+        batch, n_training = int(self.batch_size), int(federation.n_rows * (1 - self.validation))
+        if n_training < _ENOUGH_BATCHES * batch:
+            batch = min(batch, max(SMALLEST_BATCH, n_training // _BATCHES_OF_SMALL_DATA))
         return Params(
             n_features_to_select=None if auto else number_to_select(wanted, federation.n_features),
             lam=min(3.0, 0.01 * federation.n_features) if self.lam == "auto" else float(self.lam),

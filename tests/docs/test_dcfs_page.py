@@ -1,0 +1,68 @@
+"""The DCFS page says what its committed benchmark run found."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "methods" / "dcfs.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def results():
+    return json.loads((ROOT / "benchmarks" / "dcfs.json").read_text(encoding="utf-8"))
+
+
+def test_the_tables_are_those_of_the_committed_run(results):
+    path = ROOT / "benchmarks" / "dcfs_tables.py"
+    spec = importlib.util.spec_from_file_location("dcfs_tables", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.updated(PAGE, results) == PAGE
+
+
+def test_the_run_is_the_one_the_page_speaks_of(results):
+    assert results["profile"] == "regular"
+    assert {row["data"] for row in results["accuracy"]} == {
+        "colon",
+        "tox171",
+        "lung",
+        "lymphoma",
+        "mnist-d1",
+        "mnist-d2",
+    }
+    assert all(row["splits"] >= 30 for row in results["accuracy"])
+    controls = {"all", "random", "LFS", "AFS", "Borda", "variance", "ANOVA"}
+    assert all(controls <= set(row["methods"]) for row in results["accuracy"])
+
+
+def test_every_bar_is_met(results):
+    missed = [row["case"] for row in results["rows"] if not all(row["bars"].values())]
+    assert missed == []
+    (update,) = [row for row in results["rows"] if row["job"]["kind"] == "update"]
+    assert update["job"]["features"] == 5748
+
+
+def test_what_the_page_says_of_leaks(results):
+    """Certainty where anchors are as many as columns; a guess for both roles of the default."""
+    for row in results["attacks"]:
+        found = row["auc"]
+        if "recovery_error" in row:
+            assert found["open, paper, as many anchors as columns"]["mean"] > 0.95
+            assert row["recovery_error"] < 1e-8
+        for role in ("server, member", "server, coordinator"):
+            assert abs(found[role]["mean"] - 0.5) < 0.05 + 3 * found[role]["se"]
+
+
+def test_the_example_of_the_page_runs():
+    import numpy as np
+
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    rng = np.random.default_rng(0)
+    y1, y2 = rng.integers(0, 2, 40), rng.integers(0, 2, 40)
+    names = {"X1": rng.normal(size=(40, 30)), "X2": rng.normal(size=(40, 30)), "y1": y1, "y2": y2}
+    exec(compile(code, "dcfs.md", "exec"), names)  # noqa: S102
+    assert names["selector"].support_.sum() == 20
