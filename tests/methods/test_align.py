@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Private set intersection: exact, silent about other ids, and refusing what is wrong."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ import fedsift as fs
 from cli.cli_helpers import call
 from fedsift.crypto import psi
 from fedsift.crypto.wire import Ciphertexts
-from fedsift.errors import AlignmentError, BadCiphertext, PartyFailed
+from fedsift.errors import AlignmentError, BadCiphertext, MissingPackage, PartyFailed
 from fedsift.methods import align
 from fedsift.runtime import run_embedded
 from fedsift.selectors.align import intersect
@@ -120,6 +122,12 @@ def test_points_of_another_request_are_refused():
         asker.common(setup, short)
     with pytest.raises(BadCiphertext):
         holder.answer(Ciphertexts("bgv", (b"x",)))
+
+
+def test_without_the_package_the_advice_comes_first(monkeypatch):
+    monkeypatch.setitem(sys.modules, "private_set_intersection.python", None)
+    with pytest.raises(MissingPackage, match=r"fedsift\[psi\]"):
+        intersect({"bank": ids_of("a"), "shop": ids_of("a")})
 
 
 class TestCommand:

@@ -30,7 +30,8 @@ NEEDED = (
     "typer",
 )
 OPTIONAL = {
-    "torch": "network-based methods (a later version)",
+    "torch": "the method 'fedsdg'",
+    "openmined-psi": "private set intersection ('fedsift align')",
     "nvflare": "running on several machines (a later version)",
     "phe": "comparison in 'fedsift bench'",
 }

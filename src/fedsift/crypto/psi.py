@@ -41,20 +41,20 @@ class SetHolder:
     """The side whose set is asked about; learns the size of the other set and nothing else."""
 
     def __init__(self) -> None:
-        self._server = _library().server.CreateWithNewKey(True)
+        self._server = library().server.CreateWithNewKey(True)
 
     def __repr__(self) -> str:
         return "<holder of a set>"
 
     def setup(self, ids: Sequence[str], n_asked: int) -> Ciphertexts:
         """The own ids under the own key, sorted, for an asker with so many ids."""
-        raw = _library().DataStructure.RAW
+        raw = library().DataStructure.RAW
         message = self._server.CreateSetupMessage(0.0, n_asked, list(ids), raw)
         return Ciphertexts(SCHEME, (message.SerializeToString(),))
 
     def answer(self, request: Ciphertexts) -> Ciphertexts:
         """The asker's blinded ids under the own key as well, in the same order."""
-        parsed = _parsed(_library().Request, request)
+        parsed = _parsed(library().Request, request)
         try:
             response = self._server.ProcessRequest(parsed)
         except (RuntimeError, ValueError) as error:
@@ -66,7 +66,7 @@ class SetAsker:
     """The side that learns which of its ids are common."""
 
     def __init__(self, ids: Sequence[str]) -> None:
-        self._client = _library().client.CreateWithNewKey(True)
+        self._client = library().client.CreateWithNewKey(True)
         self._n_ids = len(ids)
         self._request = self._client.CreateRequest(list(ids))
 
@@ -80,8 +80,8 @@ class SetAsker:
 
     def common(self, setup: Ciphertexts, response: Ciphertexts) -> npt.NDArray[np.int64]:
         """Positions of the common ids among the own ones, rising."""
-        library = _library()
-        theirs, back = _parsed(library.ServerSetup, setup), _parsed(library.Response, response)
+        found_in = library()
+        theirs, back = _parsed(found_in.ServerSetup, setup), _parsed(found_in.Response, response)
         if len(back.encrypted_elements) != self._n_ids:
             raise _unusable()
         try:
@@ -89,11 +89,6 @@ class SetAsker:
         except (RuntimeError, ValueError) as error:
             raise _unusable() from error
         return np.sort(np.array(found, dtype=np.int64))
-
-
-def n_elements(sealed: Ciphertexts) -> int:
-    """How many ids a request carries."""
-    return len(_parsed(_library().Request, sealed).encrypted_elements)
 
 
 def _parsed(kind: Any, sealed: Ciphertexts) -> Any:
@@ -107,16 +102,17 @@ def _parsed(kind: Any, sealed: Ciphertexts) -> Any:
     return message
 
 
-def _library() -> Any:
+def library() -> Any:
+    """The package behind this module; refuses to go on without it."""
     try:
-        import private_set_intersection.python as library
+        import private_set_intersection.python as package
     except ImportError as error:
         raise MissingPackage(
             "The package openmined-psi is not installed.",
             "Aligning rows without showing ids needs it.",
             "Install it with: pip install 'fedsift[psi]', or align with alignment='exact'.",
         ) from error
-    return library
+    return package
 
 
 def _unusable() -> BadCiphertext:

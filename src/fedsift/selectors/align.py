@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from fedsift.crypto import psi as crypto_psi
 from fedsift.data.alignment import Aligned
 from fedsift.data.ids import Ids
 from fedsift.methods import align
@@ -16,6 +17,7 @@ from fedsift.runtime import Outcome, run_embedded
 
 def intersect(ids: Mapping[str, Ids]) -> tuple[dict[str, np.ndarray], Outcome]:
     """Rows of every party that all have, in the first party's order, and the run behind it."""
+    crypto_psi.library()
     leader = next(iter(ids))
     nodes = align.build_nodes(ids, leader)
     outcome = run_embedded(align.PROTOCOL, nodes)
