@@ -110,7 +110,7 @@ def accuracy(results: dict) -> str:
         f"{' (birch: '.join(map(str, splits))}{')' if len(splits) > 1 else ''} splits. Mean gap of "
         f"group testing to brute force: {100 * claims['knn_gap_to_brute_force']:.1f} points (3 are "
         "allowed). `greedy` has brute force's mutual information everywhere: "
-        f"{'yes' if claims['greedy_equals_brute_force'] else 'no'}; it is never worse than group "
+        f"{'yes' if claims['greedy_equals_brute_force'] else 'no'}; in it, never worse than group "
         "testing by more than a standard error: "
         f"{'yes' if claims['greedy_never_worse'] else 'no'}.\n"
     )
