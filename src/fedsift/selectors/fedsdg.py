@@ -27,6 +27,7 @@ from fedsift.selectors.execution import (
     policies_for,
 )
 from fedsift.selectors.fedsdg_model import JointModel, need_torch
+from fedsift.selectors.fedsdg_records import Meter, left_out, ranking_of
 
 _SCHEMES = {"auto": "bgv", "bgv": "bgv", "paillier": "paillier"}
 _ENOUGH_BATCHES, _BATCHES_OF_SMALL_DATA = 6, 12
@@ -230,7 +231,7 @@ class FedSDGSelector(JointModel):
             watchers = [] if on_epoch is None else [on_epoch]
             if self.verbose:
                 watchers.append(stack.enter_context(EpochBar(int(self.max_epochs))))
-            meter = _Meter(observer, watchers)
+            meter = Meter(observer, watchers)
             federation, prepared, params = self._prepare(X, y, report=meter.epoch)
             driver = prepared.nodes[federation.label_holder][0]
 
@@ -415,7 +416,7 @@ class FedSDGSelector(JointModel):
         self.n_epochs_ = len(trained.history)
         in_model = {federation.label_holder, *trained.parties}
         self._parts = {
-            party: role.part_state() if party in in_model else _left_out(facts[party])
+            party: role.part_state() if party in in_model else left_out(facts[party])
             for party, role in roles.items()
         }
         self._layout = files.Layout(
@@ -465,7 +466,7 @@ class FedSDGSelector(JointModel):
             outcome,
             selected={party: known["selected"] for party, known in facts.items()},
             scores=scores,
-            ranking=_ranking(scores),
+            ranking=ranking_of(scores),
             history=outcome.value.history,
             parameters={
                 name: getattr(self, name)
@@ -494,38 +495,3 @@ class FedSDGSelector(JointModel):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-
-class _Meter:
-    """Counts bytes and passes on what observers want to see."""
-
-    def __init__(self, observer, watchers):
-        self._observer = observer
-        self._watchers = watchers
-        self._n_bytes = 0
-
-    def __call__(self, step):
-        self._n_bytes += step.n_bytes
-        if self._observer is not None:
-            self._observer(step)
-
-    def epoch(self, entry):
-        """Add the bytes so far to an epoch's entry."""
-        entry["n_bytes"] = self._n_bytes
-        for watcher in self._watchers:
-            watcher(entry)
-
-
-def _left_out(known):
-    """The part of a party without selected features in a refitted model: nothing but names."""
-    return {"columns": known["names"], "selected": []}
-
-
-def _ranking(scores):
-    """Ranks over all parties, widest open gate first."""
-    pairs = [(party, name) for party, values in scores.items() for name in values]
-    ordered = sorted(pairs, key=lambda pair: -scores[pair[0]][pair[1]])
-    ranks = {pair: position for position, pair in enumerate(ordered, start=1)}
-    return {
-        party: {name: ranks[party, name] for name in values} for party, values in scores.items()
-    }
