@@ -83,9 +83,9 @@ class KnnFitness(SubsetFitness):
         self._right: Singles = np.concatenate([-2 * columns, ones, penalty * in_fold])
         self._always = np.arange(n_features, len(self._left))
         self._y = y
-        self._n_classes = int(y.max()) + 1
         largest = int(np.bincount(np.searchsorted(numbers, folds)).max())
         self._k = min(k, n_rows - largest)
+        self._ballots = _ballots(y, self._k)
         self._together = max(1, _BLOCK // (n_rows * n_rows))
         self._height = min(n_rows, max(1, _BLOCK // n_rows))
         self._buffer: Singles = np.empty((0, 0, 0), dtype=np.float32)
@@ -130,13 +130,14 @@ class KnnFitness(SubsetFitness):
     def _vote(self, values: Singles) -> Integers:
         """Class of most of the k nearest; uses up the distances."""
         rows = np.arange(len(values))
-        votes = np.zeros((len(values), self._n_classes), dtype=np.int16)
+        votes = np.zeros((len(values), self._ballots.shape[1]), dtype=np.uint64)
         for left in reversed(range(self._k)):
             nearest = values.argmin(axis=1)
-            votes[rows, self._y[nearest]] += 1
+            votes += self._ballots[nearest]
             if left:
                 values[rows, nearest] = np.inf
-        return np.asarray(votes.argmax(axis=1), dtype=np.int64)
+        counts = votes.view(_counter(self._k))
+        return np.asarray(counts.argmax(axis=1), dtype=np.int64)
 
 
 class ClassifierFitness(SubsetFitness):
@@ -164,6 +165,26 @@ class ClassifierFitness(SubsetFitness):
             model = clone(self._classifier).fit(self._X[~test][:, mask], known)
             total += int((model.predict(self._X[test][:, mask]) == self._y[test]).sum())
         return total
+
+
+def _ballots(y: Integers, k: int) -> npt.NDArray[np.uint64]:
+    """Every row's vote as whole words, one small counter per class inside: adding words counts.
+
+    A word holds the counters of up to eight classes, so that k additions of a word replace k
+    scattered writes into a table.
+    """
+    counter = _counter(k)
+    in_a_word = 8 // counter.itemsize
+    n_classes = int(y.max()) + 1
+    width = -(-n_classes // in_a_word) * in_a_word
+    one_vote = np.zeros((len(y), width), dtype=counter)
+    one_vote[np.arange(len(y)), y] = 1
+    return one_vote.view(np.uint64)
+
+
+def _counter(k: int) -> np.dtype[Any]:
+    """The smallest integer that can count to k."""
+    return np.min_scalar_type(k)
 
 
 def scaled(X: Floats) -> Floats:
