@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Typed messages, roles, and the record of who learned what.
 
-In the order they build on each other: message, codec, network, role, policy, protocol, transcript,
-ledger.
+In the order they build on each other: message, codec, network, role, absent, policy, protocol,
+transcript, ledger.
 """
 
+from fedsift.protocol.absent import Absent
 from fedsift.protocol.codec import Codec, Done, Fault
 from fedsift.protocol.ledger import Ledger
 from fedsift.protocol.message import MaskedArray, Message, PublicArray, message
@@ -16,6 +17,7 @@ from fedsift.protocol.role import DrivingRole, Role, handles
 from fedsift.protocol.transcript import Transcript
 
 __all__ = [
+    "Absent",
     "Codec",
     "Done",
     "DrivingRole",

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedsift.errors import ParameterError
+from fedsift.protocol.absent import Absent
 from fedsift.protocol.message import Declaration, Message
 from fedsift.protocol.policy import PlannedDisclosure
 from fedsift.protocol.role import DrivingRole, Role
@@ -70,13 +71,13 @@ def placement_of(nodes: Mapping[str, Sequence[Role]]) -> dict[str, tuple[str, ..
     return {party: tuple(role.role_name for role in roles) for party, roles in nodes.items()}
 
 
-def find_driver(nodes: Mapping[str, Sequence[Role]]) -> tuple[str, DrivingRole]:
-    """The one party and role that drive the protocol."""
+def find_driver(nodes: Mapping[str, Sequence[Role]]) -> tuple[str, DrivingRole | Absent]:
+    """The one party and role that drive the protocol, here or at another site."""
     drivers = [
         (party, role)
         for party, roles in nodes.items()
         for role in roles
-        if isinstance(role, DrivingRole)
+        if isinstance(role, DrivingRole) or (isinstance(role, Absent) and role.driving)
     ]
     if len(drivers) != 1:
         raise ParameterError(
@@ -85,3 +86,10 @@ def find_driver(nodes: Mapping[str, Sequence[Role]]) -> tuple[str, DrivingRole]:
             "Place the driving role at one party.",
         )
     return drivers[0]
+
+
+def absent_parties(nodes: Mapping[str, Sequence[Role]]) -> tuple[str, ...]:
+    """Parties that play at another site."""
+    return tuple(
+        party for party, roles in nodes.items() if any(isinstance(role, Absent) for role in roles)
+    )

@@ -49,7 +49,7 @@ class Clock:
 class Role:
     """Base of all roles. Subclasses name themselves as the paper does: ``name="label holder"``."""
 
-    role_name: ClassVar[str] = ""
+    role_name: str = ""
     handlers: ClassVar[dict[type[Message], Handler]] = {}
 
     def __init_subclass__(cls, *, name: str | None = None, **kwargs: Any) -> None:

@@ -3,6 +3,7 @@
 """What carries the messages: every party in this process, or an engine across organisations."""
 
 from fedsift.runtime.embedded import Outcome, run_embedded
+from fedsift.runtime.play import EMBEDDED, EmbeddedPlayer, Player
 from fedsift.runtime.session import Progress
 
-__all__ = ["Outcome", "Progress", "run_embedded"]
+__all__ = ["EMBEDDED", "EmbeddedPlayer", "Outcome", "Player", "Progress", "run_embedded"]

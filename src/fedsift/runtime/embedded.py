@@ -18,13 +18,20 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from fedsift.errors import FedsiftError, PartyFailed, PolicyViolation, UndeclaredFlow
+from fedsift.errors import (
+    FedsiftError,
+    ParameterError,
+    PartyFailed,
+    PolicyViolation,
+    UndeclaredFlow,
+)
+from fedsift.protocol.absent import Absent
 from fedsift.protocol.codec import MAX_FRAME_BYTES, Done, Fault
 from fedsift.protocol.ledger import Ledger
 from fedsift.protocol.message import Message
 from fedsift.protocol.network import T
 from fedsift.protocol.policy import Policy
-from fedsift.protocol.protocol import Protocol, find_driver, placement_of
+from fedsift.protocol.protocol import Protocol, absent_parties, find_driver, placement_of
 from fedsift.protocol.role import Role
 from fedsift.protocol.transcript import Transcript
 from fedsift.runtime.session import Address, Observer, Session, fault_of
@@ -249,6 +256,12 @@ def run_embedded(
         it, and at the second one, the run stops at once.
     """
     party, driver = find_driver(nodes)
+    if isinstance(driver, Absent) or absent_parties(nodes):
+        raise ParameterError(
+            f"The roles of {', '.join(absent_parties(nodes))} are played elsewhere.",
+            "A run in one process needs every role here.",
+            "Give all parties' data, or run the job across the sites.",
+        )
     session = Session(
         protocol,
         placement_of(nodes),

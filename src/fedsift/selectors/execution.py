@@ -16,7 +16,7 @@ from fedsift.protocol import Message, Policy, Protocol, Role, Transcript
 from fedsift.protocol.policy import OPEN, PlannedDisclosure, check_before
 from fedsift.protocol.protocol import placement_of
 from fedsift.result import SelectionResult
-from fedsift.runtime import Outcome, run_embedded
+from fedsift.runtime import EMBEDDED, Outcome, Player
 from fedsift.runtime.embedded import DEFAULT_TIMEOUT_SECONDS
 from fedsift.runtime.session import Observer
 
@@ -91,10 +91,11 @@ def execute(
     observer: Observer | None = None,
     keep_frames: bool = False,
     on_interrupt: Callable[[], None] | None = None,
+    player: Player | None = None,
 ) -> Outcome:
-    """Check the policies, then run with every party in this process."""
+    """Check the policies, then run; with every party in this process if no player is given."""
     make_plan(prepared, policies)
-    return run_embedded(
+    return (player or EMBEDDED).play(
         prepared.protocol,
         prepared.nodes,
         policies={party: policies.get(party, OPEN) for party in prepared.nodes},
