@@ -1,0 +1,250 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""An organisation's own settings: ``site.toml`` at a party, ``hub.toml`` at the hub.
+
+The file lies in ``local/fedsift`` of a start-up kit and never leaves it. A job names organisations,
+a method and its parameters; everything about data, keys and consent comes from here. Paths are
+relative to the file. The hub's file has the same form without ``[data]``::
+
+    [party]
+    name = "bank"                   # the organisation; its name in jobs, certificates and results
+
+    [data]
+    path = "/srv/bank.csv"
+    id = ["customer_id"]            # optional: columns that identify a row
+    label = "default"               # optional: the only column a job may use as the label
+    columns = ["age", "income"]     # optional: the only features a job may use
+    categorical = ["region"]        # optional: columns of whole numbers that are categories
+
+    [policy]                        # optional: the keys of a policy in a job file
+    methods = ["filter"]
+    min_rows = 50
+
+    [keys]
+    own = "organisation.key"        # secret; readable by its owner alone
+    [keys.pinned]                   # public keys, base64, of every other member
+    hub = "..."
+    shop = "..."
+
+    [accepts]
+    drivers = ["bank", "shop"]      # optional: who may lead a run; every pinned member if missing
+    [accepts.submitters]            # whose jobs are run, and the key their results are sealed to
+    "ann@bank.example" = "..."
+
+    [limits]
+    idle_seconds = 600.0            # ends its part when the leading organisation is silent so long
+    heartbeat_seconds = 5.0         # says "still computing" this often
+
+    [runtime]
+    checkpoint = "checkpoints"      # optional: where this organisation's part of a run is kept
+    output = "results"              # optional: where this organisation's own view of a run goes
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedsift.crypto.envelope import OrganisationKey
+from fedsift.errors import FileProblem
+from fedsift.job import POLICY_KEYS
+from fedsift.toml_check import TEXTS, Key, Kinds, TomlCheck
+
+SITE_FILE, HUB_FILE = "site.toml", "hub.toml"
+KEY_FILE = "organisation.key"
+HUB = "hub"
+"""Name of the hub as a member; it plays the neutral roles of a method."""
+
+IDLE_SECONDS = 600.0
+HEARTBEAT_SECONDS = 5.0
+_KEY_BYTES = 32
+
+_SECTIONS: dict[str, Kinds] = {
+    "party": (dict,),
+    "data": (dict,),
+    "policy": (dict,),
+    "keys": (dict,),
+    "accepts": (dict,),
+    "limits": (dict,),
+    "runtime": (dict,),
+}
+_DATA: dict[str, Kinds] = {
+    "path": (str,),
+    "id": (str, TEXTS),
+    "label": (str,),
+    "columns": (TEXTS,),
+    "categorical": (TEXTS,),
+}
+_LIMITS: dict[str, Kinds] = {"idle_seconds": (float,), "heartbeat_seconds": (float,)}
+_RUNTIME: dict[str, Kinds] = {"checkpoint": (str,), "output": (str,)}
+_POLICY: dict[str, Kinds] = {**POLICY_KEYS, "min_rows": (int,)}
+
+
+@dataclass(frozen=True)
+class SiteSettings:
+    """A checked settings file.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the file is.
+    name : str
+        The organisation.
+    data : Path, optional
+        Its table; the hub has none.
+    id_columns, columns, categorical, label
+        As in the file; ``columns`` and ``label`` are limits for jobs.
+    policy : mapping, optional
+        For :meth:`fedsift.protocol.Policy.from_mapping`.
+    key_file : Path
+        The organisation's secret key.
+    pinned : mapping of str to bytes
+        Public keys of the other members.
+    submitters : mapping of str to bytes
+        Whose jobs are run, and the public key their results are sealed to.
+    drivers : tuple of str, optional
+        Members that may lead a run.
+    """
+
+    folder: Path
+    name: str
+    data: Path | None = None
+    id_columns: tuple[str, ...] = ()
+    label: str | None = None
+    columns: tuple[str, ...] | None = None
+    categorical: tuple[str, ...] = ()
+    policy: Mapping[str, Any] | None = None
+    key_file: Path = Path(KEY_FILE)
+    pinned: Mapping[str, bytes] = field(default_factory=dict)
+    submitters: Mapping[str, bytes] = field(default_factory=dict)
+    drivers: tuple[str, ...] | None = None
+    idle_seconds: float = IDLE_SECONDS
+    heartbeat_seconds: float = HEARTBEAT_SECONDS
+    checkpoint: Path | None = None
+    output: Path | None = None
+
+    def key(self) -> OrganisationKey:
+        """Read the organisation's secret key."""
+        return read_key(self.key_file)
+
+
+def load_site(folder: Path) -> SiteSettings:
+    """Read and check ``site.toml`` or ``hub.toml`` of a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        ``local/fedsift`` of a start-up kit.
+
+    Returns
+    -------
+    settings : SiteSettings
+        With all paths resolved against the folder.
+    """
+    is_hub = (folder / HUB_FILE).is_file()
+    check = TomlCheck(folder / (HUB_FILE if is_hub else SITE_FILE))
+    top = check.table((), check.document, _SECTIONS)
+    party = check.table(("party",), top.get("party", {}), {"name": (str,)})
+    if not party.get("name", "").strip():
+        check.add(("party",), "There is no name.", "[party] needs a name.", "Add it.")
+    data = check.table(("data",), top.get("data", {}), _DATA)
+    if is_hub and data:
+        check.add(("data",), "The hub has data.", "A hub holds no table.", "Remove [data].")
+    if not is_hub and "path" not in data:
+        needed = "[data] needs a path."
+        check.add(("data",), "The file names no data.", needed, "Run 'fedsift deploy party'.")
+    source = check.file(("data", "path"), data.get("path"))
+    policy = check.table(("policy",), top["policy"], _POLICY) if "policy" in top else None
+    keys = check.table(("keys",), top.get("keys", {}), {"own": (str,), "pinned": (dict,)})
+    accepts = check.table(
+        ("accepts",), top.get("accepts", {}), {"drivers": (TEXTS,), "submitters": (dict,)}
+    )
+    limits = check.table(("limits",), top.get("limits", {}), _LIMITS)
+    for name, value in limits.items():
+        if not 0 < value < float("inf"):
+            needed = "It must be a positive number of seconds."
+            check.add(("limits", name), f"{name} is no time.", needed, "Change it.")
+    runtime = check.table(("runtime",), top.get("runtime", {}), _RUNTIME)
+    pinned = _keys(check, ("keys", "pinned"), keys.get("pinned", {}))
+    submitters = _keys(check, ("accepts", "submitters"), accepts.get("submitters", {}))
+    check.finish("the organisation")
+    columns = data.get("columns")
+    drivers = accepts.get("drivers")
+    return SiteSettings(
+        folder,
+        party["name"],
+        source,
+        _texts(data.get("id")),
+        data.get("label"),
+        None if columns is None else tuple(columns),
+        tuple(data.get("categorical", ())),
+        policy,
+        folder / keys.get("own", KEY_FILE),
+        pinned,
+        submitters,
+        None if drivers is None else tuple(drivers),
+        float(limits.get("idle_seconds", IDLE_SECONDS)),
+        float(limits.get("heartbeat_seconds", HEARTBEAT_SECONDS)),
+        _folder(folder, runtime.get("checkpoint")),
+        _folder(folder, runtime.get("output")),
+    )
+
+
+def read_key(path: Path) -> OrganisationKey:
+    """Read a secret key file; the error never shows its content."""
+    try:
+        raw = base64.b64decode(path.read_text(encoding="ascii").strip(), validate=True)
+    except OSError as error:
+        raise FileProblem(
+            f"Cannot read the key file {path}: {error.strerror}.",
+            "Every organisation has a secret key of its own.",
+            "Make one with 'fedsift deploy key', or check the path.",
+        ) from None
+    except ValueError:
+        raw = b""
+    if len(raw) != _KEY_BYTES:
+        raise FileProblem(
+            f"{path} is not a key file.",
+            f"One line of base64 with {_KEY_BYTES} bytes is needed.",
+            "Restore it from a backup, or make a new key and have the others pin it.",
+        )
+    return OrganisationKey.from_bytes(raw)
+
+
+def public_text(public: bytes) -> str:
+    """A public key as it stands in files."""
+    return base64.b64encode(public).decode("ascii")
+
+
+def public_bytes(text: str) -> bytes | None:
+    """Read :func:`public_text` back; nothing if it is no key."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return raw if len(raw) == _KEY_BYTES else None
+
+
+def _keys(check: TomlCheck, where: Key, given: Mapping[str, Any]) -> dict[str, bytes]:
+    keys = {}
+    for name, text in given.items():
+        raw = public_bytes(text) if isinstance(text, str) else None
+        if raw is None:
+            needed = f"It must be {_KEY_BYTES} bytes in base64."
+            action = "Ask its owner for the key again."
+            check.add((*where, name), f"The public key of {name!r} is no key.", needed, action)
+            continue
+        keys[name] = raw
+    return keys
+
+
+def _folder(base: Path, given: str | None) -> Path | None:
+    return None if given is None else base / Path(given).expanduser()
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
