@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from fedsift.protocol.message import Message, sealed_parts
+from fedsift.protocol.transcript import places
 from fedsift.result import Disclosure
 
 _FORMS = {
@@ -22,11 +24,13 @@ _FORMS = {
 class Ledger:
     """Adds up disclosures: one row per learner, subject, kind and message type.
 
-    ``protected=False`` is a run with ``security="plain"``: nothing in it was hidden.
+    ``protected=False`` is a run with ``security="plain"``: nothing in it was hidden. ``order``
+    names messages and parties in the order that rows are listed in.
     """
 
-    def __init__(self, *, protected: bool = True) -> None:
+    def __init__(self, *, protected: bool = True, order: Sequence[str] = ()) -> None:
         self._protected = protected
+        self._rank = {name: position for position, name in enumerate(order)}
         self._rows: dict[Disclosure, list[int]] = {}
         self._lock = threading.Lock()
 
@@ -52,9 +56,18 @@ class Ledger:
             key_owner,
             declaration.name,
         )
+        self._count(row, 1, n_bytes)
+
+    def merge(self, rows: Iterable[Disclosure]) -> None:
+        """Add what another site noted."""
+        for row in rows:
+            bare = msgspec.structs.replace(row, times=1, n_bytes=0)
+            self._count(bare, row.times, row.n_bytes)
+
+    def _count(self, row: Disclosure, times: int, n_bytes: int) -> None:
         with self._lock:
             counts = self._rows.setdefault(row, [0, 0])
-            counts[0] += 1
+            counts[0] += times
             counts[1] += n_bytes
 
     def _form(self, message: Message, learner: str, key_owner: str) -> str:
@@ -63,12 +76,17 @@ class Ledger:
         return form_of(message, opened=learner == key_owner)
 
     def rows(self) -> tuple[Disclosure, ...]:
-        """The ledger so far."""
+        """The ledger so far, by message, subject and learner."""
+
+        def place(row: Disclosure) -> tuple[tuple[int, str], ...]:
+            return places((row.message, row.about, row.learner, row.form), self._rank)
+
         with self._lock:
-            return tuple(
+            found = [
                 msgspec.structs.replace(row, times=times, n_bytes=n_bytes)
                 for row, (times, n_bytes) in self._rows.items()
-            )
+            ]
+        return tuple(sorted(found, key=place))
 
 
 def form_of(message: Message, *, opened: bool) -> str:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fedsift.protocol.codec import Codec
@@ -28,30 +28,64 @@ class Entry:
     frame: bytes | None = field(default=None, repr=False)
 
 
-class Transcript:
-    """Counts on the encoded bytes; keeps the frames themselves only when asked to."""
+def places(names: Sequence[str], rank: Mapping[str, int]) -> tuple[tuple[int, str], ...]:
+    """Sorting key of names: as ranked, the others after them by alphabet."""
+    return tuple((rank.get(name, len(rank)), name) for name in names)
 
-    def __init__(self, *, keep_frames: bool = False) -> None:
+
+class Transcript:
+    """Counts on the encoded bytes; keeps the frames themselves only when asked to.
+
+    ``order`` names messages and parties in the order that rows are listed in, so that two runs
+    of the same job give the same rows whatever was quicker on the way.
+    """
+
+    def __init__(self, *, keep_frames: bool = False, order: Sequence[str] = ()) -> None:
         self.entries: list[Entry] = []
         self.rounds = 0
         self.keep_frames = keep_frames
+        self._driven = 0
+        self._rank = {name: position for position, name in enumerate(order)}
         self._lock = threading.Lock()
 
-    def next_round(self) -> int:
-        """Number of the request that starts now."""
+    def next_round(self, within: int | None = None) -> int:
+        """Count a request that starts now, and number it.
+
+        The driver's requests are numbered one after the other; what a role asks while it answers
+        belongs to the round ``within``.
+        """
         with self._lock:
             self.rounds += 1
-            return self.rounds
+            if within is not None:
+                return within
+            self._driven += 1
+            return self._driven
 
     def add(self, entry: Entry) -> None:
         """Record one frame."""
         with self._lock:
             self.entries.append(entry)
 
+    def merge(self, rounds: int, entries: Iterable[Entry]) -> None:
+        """Add what another site counted."""
+        with self._lock:
+            self.rounds += rounds
+            self.entries.extend(entries)
+
+    def ordered(self) -> list[Entry]:
+        """All entries by round, message, sender and receiver."""
+
+        def place(entry: Entry) -> tuple[int, tuple[tuple[int, str], ...]]:
+            names = (entry.message, entry.sender, entry.receiver)
+            return entry.round_number, places(names, self._rank)
+
+        with self._lock:
+            return sorted(self.entries, key=place)
+
     def traffic(self) -> Traffic:
         """Totals, and rows by message type, sender and receiver."""
         rows: dict[tuple[str, str, str], list[int]] = {}
-        for entry in self.entries:
+        for entry in self.ordered():
             counts = rows.setdefault((entry.message, entry.sender, entry.receiver), [0, 0, 0])
             counts[0] += 1
             counts[1] += entry.n_bytes

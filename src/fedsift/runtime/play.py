@@ -15,7 +15,9 @@ from typing import Protocol as Interface
 from fedsift.protocol.policy import Policy
 from fedsift.protocol.protocol import Protocol
 from fedsift.protocol.role import Role
-from fedsift.runtime.embedded import DEFAULT_TIMEOUT_SECONDS, Outcome, run_embedded
+from fedsift.runtime.embedded import run_embedded
+from fedsift.runtime.exchange import DEFAULT_TIMEOUT_SECONDS
+from fedsift.runtime.outcome import Outcome
 from fedsift.runtime.session import Observer
 
 

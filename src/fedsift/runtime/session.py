@@ -63,8 +63,9 @@ class Session:
         self.protocol = protocol
         self.placement = {party: tuple(roles) for party, roles in placement.items()}
         self.codec = Codec(protocol.messages, max_frame_bytes=max_frame_bytes)
-        self.transcript = Transcript(keep_frames=keep_frames)
-        self.ledger = Ledger(protected=protected)
+        names = [cls.__name__ for cls in protocol.messages]
+        self.transcript = Transcript(keep_frames=keep_frames, order=(*names, *self.placement))
+        self.ledger = Ledger(protected=protected, order=(*names, *self.placement))
         self._policies = dict(policies or {})
         self._observer = observer
 
@@ -75,17 +76,23 @@ class Session:
     def seal(self, message: Message, sender: Address, receiver: Address) -> bytes:
         """Check a message against its declaration and the sender's policy; make the frame."""
         if not isinstance(message, _UNDECLARED):
-            declaration = message.declaration
-            if (sender.role, receiver.role) != (declaration.sender, declaration.receiver):
-                raise UndeclaredFlow(
-                    f"{declaration.name} was sent {sender.role} -> {receiver.role}.",
-                    f"It is declared {declaration.sender} -> {declaration.receiver}.",
-                    "Send it only along its declared flow.",
-                )
+            self.check_flow(message, sender, receiver)
             if sender.party != receiver.party:
                 for party in self._subjects(message, sender):
-                    check_message(party, self._policies.get(party, OPEN), declaration)
+                    check_message(party, self._policies.get(party, OPEN), message.declaration)
         return self.codec.encode(message)
+
+    def check_flow(self, message: Message, sender: Address, receiver: Address) -> None:
+        """Refuse a message between roles that it is not declared for."""
+        if isinstance(message, _UNDECLARED):
+            return
+        declaration = message.declaration
+        if (sender.role, receiver.role) != (declaration.sender, declaration.receiver):
+            raise UndeclaredFlow(
+                f"{declaration.name} was sent {sender.role} -> {receiver.role}.",
+                f"It is declared {declaration.sender} -> {declaration.receiver}.",
+                "Send it only along its declared flow.",
+            )
 
     def _subjects(self, message: Message, sender: Address) -> tuple[str, ...]:
         """Parties whose data a message is about: the sender, or all with the declared role."""

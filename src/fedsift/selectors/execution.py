@@ -17,7 +17,7 @@ from fedsift.protocol.policy import OPEN, PlannedDisclosure, check_before
 from fedsift.protocol.protocol import placement_of
 from fedsift.result import SelectionResult
 from fedsift.runtime import EMBEDDED, Outcome, Player
-from fedsift.runtime.embedded import DEFAULT_TIMEOUT_SECONDS
+from fedsift.runtime.exchange import DEFAULT_TIMEOUT_SECONDS
 from fedsift.runtime.session import Observer
 
 PolicyChoice = Policy | Mapping[str, Any] | None
@@ -159,7 +159,7 @@ def build_result(
 def history_of(transcript: Transcript) -> tuple[dict[str, Any], ...]:
     """One entry per round: which messages went and how many bytes."""
     rounds: dict[int, dict[str, Any]] = {}
-    for entry in transcript.entries:
+    for entry in transcript.ordered():
         row = rounds.setdefault(
             entry.round_number, {"round": entry.round_number, "messages": [], "n_bytes": 0}
         )
