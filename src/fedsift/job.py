@@ -29,6 +29,7 @@ POLICY_KEYS: dict[str, Kinds] = {
     "may_not_reveal": (TEXTS,),
     "min_security_bits": (int,),
     "min_bin_size": (int,),
+    "min_rows": (int,),
 }
 _SECTIONS: dict[str, Kinds] = {
     "job": (dict,),
@@ -333,7 +334,7 @@ def _policy(
                 needed = f"Known: {', '.join(sorted(kinds))}."
                 action = meant(kind, kinds, "See 'fedsift methods'.")
                 check.add((*where, key), f"Unknown disclosure {kind!r} in {key}.", needed, action)
-    for key in ("min_security_bits", "min_bin_size"):
+    for key in ("min_security_bits", "min_bin_size", "min_rows"):
         if policy.get(key, 0) < 0:
             check.add((*where, key), f"{key} is negative.", "It must be 0 or more.", "Change it.")
     return policy

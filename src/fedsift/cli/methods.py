@@ -13,7 +13,7 @@ from fedsift.cli.common import AsJson, console, echo_json, errors_as_exit_codes,
 from fedsift.cli.tables import table
 
 if TYPE_CHECKING:
-    from fedsift.cli.registry import Method
+    from fedsift.selectors.registry import Method
 
 
 def methods(
@@ -22,7 +22,7 @@ def methods(
 ) -> None:
     """List the methods of this version and what they disclose."""
     with errors_as_exit_codes():
-        from fedsift.cli.registry import METHODS, method_named
+        from fedsift.selectors.registry import METHODS, method_named
 
         chosen = METHODS if name is None else (method_named(name),)
         if as_json:

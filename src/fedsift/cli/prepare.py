@@ -35,7 +35,7 @@ class ReadyJob:
 
 def read_job(path: Path) -> Job:
     """Read a job file against the methods and data sets of this version."""
-    from fedsift.cli.registry import schemas
+    from fedsift.selectors.registry import schemas
     from fedsift.data import catalog
 
     return load_job(path, schemas(), catalog.names())
@@ -43,7 +43,7 @@ def read_job(path: Path) -> Job:
 
 def prepare(job: Job) -> ReadyJob:
     """Read the data and build the estimator."""
-    from fedsift.cli.registry import method_named
+    from fedsift.selectors.registry import method_named
     from fedsift.protocol import Policy
 
     federation = build_federation(job)

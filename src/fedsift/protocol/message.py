@@ -54,6 +54,7 @@ class Declaration:
     key: str | None
     optional: bool
     about: str
+    customary: bool = False
 
     @property
     def reveals_something(self) -> bool:
@@ -120,6 +121,7 @@ def message(
     key: str | None = None,
     optional: bool = False,
     about: str | None = None,
+    customary: bool = False,
 ) -> Callable[[type[Message]], type[Message]]:
     """Declare flow and disclosure of a :class:`Message` subclass.
 
@@ -136,6 +138,9 @@ def message(
     about : str, optional
         Role whose data is disclosed, if that is not the sender (a coordinator publishing totals);
         then every party with that role must allow it.
+    customary : bool
+        What parties of any job tell each other: a policy that lists what it reveals need not repeat
+        its kind, but may forbid it.
     """
     flow_match = re.fullmatch(r"([a-z ]+?) -> ([a-z ]+)", flow)
     reveal_match = re.fullmatch(r"([a-z-]+): (.+)", reveals)
@@ -155,6 +160,7 @@ def message(
             key=key,
             optional=optional,
             about=about or flow_match[1],
+            customary=customary,
         )
         return cls
 

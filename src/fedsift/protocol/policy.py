@@ -26,14 +26,16 @@ class Policy:
     methods : tuple of str, optional
         Methods the party takes part in; any if missing.
     may_reveal : tuple of str, optional
-        Kinds of disclosure the party allows. If missing: whatever a method needs, but nothing
-        that it declares as optional.
+        Kinds of disclosure the party allows, besides customary ones. If missing: whatever a method
+        needs, but nothing that it declares as optional.
     may_not_reveal : tuple of str
         Kinds the party never allows.
     min_security_bits : int
         Weakest encryption the party accepts; ``security="plain"`` counts as 0.
     min_bin_size : int
         Smallest bin, in rows, that the party lets into a count.
+    min_rows : int
+        Fewest rows of its own that the party takes part with.
     """
 
     methods: tuple[str, ...] | None = None
@@ -41,6 +43,7 @@ class Policy:
     may_not_reveal: tuple[str, ...] = ()
     min_security_bits: int = 128
     min_bin_size: int = 5
+    min_rows: int = 0
 
     def allows(self, declaration: Declaration) -> bool:
         """Whether the owner may send a message of this declaration."""
@@ -48,6 +51,8 @@ class Policy:
             return True
         if declaration.kind in self.may_not_reveal:
             return False
+        if declaration.customary:
+            return True
         if self.may_reveal is None:
             return not declaration.optional
         return declaration.kind in self.may_reveal
@@ -93,11 +98,12 @@ def check_before(
     *,
     security_bits: int,
     min_bin_size: int | None = None,
+    rows: Mapping[str, int] | None = None,
 ) -> None:
     """Refuse the run if it would leave any party's policy; nothing has been sent yet.
 
     ``planned`` lists (party, declaration) pairs, the party being the one whose data is disclosed;
-    ``min_bin_size`` is given by methods that bin.
+    ``min_bin_size`` is given by methods that bin; ``rows`` are the parties' own numbers of rows.
     """
     for party, policy in policies.items():
         if policy.methods is not None and method not in policy.methods:
@@ -111,8 +117,18 @@ def check_before(
             raise _violation(
                 party, f"bins of {min_bin_size} rows", f"at least {policy.min_bin_size} rows a bin"
             )
+        if rows is not None and party in rows:
+            check_rows(party, policy, rows[party])
     for party, declaration in planned:
         check_message(party, policies.get(party, OPEN), declaration)
+
+
+def check_rows(party: str, policy: Policy, n_rows: int) -> None:
+    """Refuse to take part with too few rows; how many there are stays with the party."""
+    if n_rows < policy.min_rows:
+        raise _violation(
+            party, "fewer of its rows than it allows", f"at least {policy.min_rows} rows"
+        )
 
 
 def check_message(party: str, policy: Policy, declaration: Declaration) -> None:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Methods the command line offers. A new one is one more entry in ``METHODS``."""
+"""Methods that jobs can name. A new one is one more entry in ``METHODS``."""
 
 from __future__ import annotations
 
