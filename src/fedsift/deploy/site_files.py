@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""An organisation's own settings: ``site.toml`` at a party, ``hub.toml`` at the hub.
+"""A member's own settings: ``site.toml`` of an organisation, ``hub.toml``, ``submitter.toml``.
 
 The file lies in ``local/fedsift`` of a start-up kit and never leaves it. A job names organisations,
 a method and its parameters; everything about data, keys and consent comes from here. Paths are
-relative to the file. The hub's file has the same form without ``[data]``::
+relative to the file. The files of the hub and of submitters have the same form without ``[data]``::
 
     [party]
     name = "bank"                   # the organisation; its name in jobs, certificates and results
@@ -50,11 +50,12 @@ from pathlib import Path
 from typing import Any
 
 from fedsift.crypto.envelope import OrganisationKey
+from fedsift.deploy.toml_write import PRIVATE, toml_text, write_text
 from fedsift.errors import FileProblem
 from fedsift.job import POLICY_KEYS
 from fedsift.toml_check import TEXTS, Key, Kinds, TomlCheck
 
-SITE_FILE, HUB_FILE = "site.toml", "hub.toml"
+SITE_FILE, HUB_FILE, SUBMITTER_FILE = "site.toml", "hub.toml", "submitter.toml"
 KEY_FILE = "organisation.key"
 HUB = "hub"
 """Name of the hub as a member; it plays the neutral roles of a method."""
@@ -133,7 +134,7 @@ class SiteSettings:
 
 
 def load_site(folder: Path) -> SiteSettings:
-    """Read and check ``site.toml`` or ``hub.toml`` of a folder.
+    """Read and check the settings file of a folder.
 
     Parameters
     ----------
@@ -145,16 +146,18 @@ def load_site(folder: Path) -> SiteSettings:
     settings : SiteSettings
         With all paths resolved against the folder.
     """
-    is_hub = (folder / HUB_FILE).is_file()
-    check = TomlCheck(folder / (HUB_FILE if is_hub else SITE_FILE))
+    path = settings_file(folder)
+    holds_data = path.name == SITE_FILE
+    check = TomlCheck(path)
     top = check.table((), check.document, _SECTIONS)
     party = check.table(("party",), top.get("party", {}), {"name": (str,)})
     if not party.get("name", "").strip():
         check.add(("party",), "There is no name.", "[party] needs a name.", "Add it.")
     data = check.table(("data",), top.get("data", {}), _DATA)
-    if is_hub and data:
-        check.add(("data",), "The hub has data.", "A hub holds no table.", "Remove [data].")
-    if not is_hub and "path" not in data:
+    if data and not holds_data:
+        needed = "Only an organisation holds a table."
+        check.add(("data",), f"{path.name} names data.", needed, "Remove [data].")
+    if holds_data and "path" not in data:
         needed = "[data] needs a path."
         check.add(("data",), "The file names no data.", needed, "Run 'fedsift deploy party'.")
     source = check.file(("data", "path"), data.get("path"))
@@ -192,6 +195,25 @@ def load_site(folder: Path) -> SiteSettings:
         _folder(folder, runtime.get("checkpoint")),
         _folder(folder, runtime.get("output")),
     )
+
+
+def settings_file(folder: Path) -> Path:
+    """The settings file of a kit, whatever kind it is of."""
+    for name in (HUB_FILE, SUBMITTER_FILE):
+        if (folder / name).is_file():
+            return folder / name
+    return folder / SITE_FILE
+
+
+def read_sections(path: Path) -> dict[str, Any]:
+    """A settings file as it is, to change a part of it."""
+    return TomlCheck(path).document
+
+
+def write_sections(path: Path, sections: Mapping[str, Any]) -> None:
+    """Write a settings file; readable by its owner alone, as it names data and consent."""
+    order = {name: sections[name] for name in _SECTIONS if sections.get(name)}
+    write_text(path, toml_text(order), PRIVATE)
 
 
 def read_key(path: Path) -> OrganisationKey:

@@ -1,0 +1,117 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""FLARE's own configuration, tightened: what a job may load, say and see at a member.
+
+FLARE's defaults let a submitter ship code, let the hub read the sites' error logs, and keep the
+jobs of all hubs of a machine in one folder. Here a job may name exactly two classes, both installed
+with fedsift; nobody may ship code or run commands; logs stay where they are written.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+SITE_CLASS = "fedsift.runtime.flare.SiteExecutor"
+HUB_CLASS = "fedsift.runtime.flare.HubController"
+RESOURCES, AUTHORIZATION, CONNECTIONS = "resources.json", "authorization.json", "comm_config.json"
+LOGGING = "log_config.json"
+
+_LOG_SHIPPING = ("log_receiver", "site_log_streamer")
+_JOBS, _SNAPSHOTS = "jobs", "snapshots"
+_NOTICES_A_LOST_SITE_SECONDS = 120
+_SCHEDULE_SECONDS = 0.5
+_MAX_SCHEDULE_SECONDS = 5.0
+_MAX_SCHEDULES = 60
+_MAX_JOBS = 4
+
+
+def site_resources(default: dict[str, Any]) -> dict[str, Any]:
+    """FLARE's ``resources.json`` of an organisation."""
+    made = _common(default, SITE_CLASS)
+    made["allow_log_streaming"] = False
+    return made
+
+
+def hub_resources(default: dict[str, Any]) -> dict[str, Any]:
+    """FLARE's ``resources.json`` of the hub; :func:`place_hub` completes its paths."""
+    made = _common(default, HUB_CLASS)
+    made["servers"][0]["heart_beat_timeout"] = _NOTICES_A_LOST_SITE_SECONDS
+    _component(made, "job_scheduler")["args"] = {
+        "max_jobs": _MAX_JOBS,
+        "max_schedule_count": _MAX_SCHEDULES,
+        "min_schedule_interval": _SCHEDULE_SECONDS,
+        "max_schedule_interval": _MAX_SCHEDULE_SECONDS,
+    }
+    return made
+
+
+def place_hub(kit: Path) -> None:
+    """Point the hub's stores into its own kit; FLARE wants whole paths, and kits are moved."""
+    path = kit / "local" / RESOURCES
+    resources = json.loads(path.read_text(encoding="utf-8"))
+    _component(resources, "job_manager")["args"]["uri_root"] = str(kit / _JOBS)
+    storage = resources["snapshot_persistor"]["args"]["storage"]["args"]
+    storage["root_dir"] = str(kit / _SNAPSHOTS)
+    path.write_text(json.dumps(resources, indent=2), encoding="utf-8")
+
+
+def authorization() -> dict[str, Any]:
+    """What a submitter may do: submit, watch, and see to their own jobs. Nobody else anything."""
+    return {
+        "format_version": "1.0",
+        "permissions": {
+            "lead": {
+                "submit_job": "any",
+                "clone_job": "none",
+                "manage_job": "n:submitter",
+                "download_job": "n:submitter",
+                "view": "any",
+                "operate": "none",
+                "shell_commands": "none",
+                "byoc": "none",
+                "server-predeployed-flwr": "none",
+            }
+        },
+    }
+
+
+def connections() -> dict[str, Any]:
+    """No connections beside the secured ones to the hub."""
+    return {"allow_adhoc_conns": False}
+
+
+def move_hub(kit: Path, host: str, port: int) -> None:
+    """Let a kit dial, or listen at, another port; for federations on one machine."""
+    target = f"{host}:{port}"
+    for name in ("fed_server.json", "fed_client.json"):
+        path = kit / "startup" / name
+        if path.is_file():
+            content = json.loads(path.read_text(encoding="utf-8"))
+            server = content["servers"][0]
+            server["service"]["target"] = target
+            if "admin_port" in server:
+                server["admin_port"] = port
+            path.write_text(json.dumps(content, indent=2), encoding="utf-8")
+    path = kit / "startup" / "fed_admin.json"
+    if path.is_file():
+        content = json.loads(path.read_text(encoding="utf-8"))
+        content["admin"]["port"] = port
+        path.write_text(json.dumps(content, indent=2), encoding="utf-8")
+
+
+def _common(default: dict[str, Any], allowed: str) -> dict[str, Any]:
+    made = copy.deepcopy(default)
+    made["class_list_enforcement_mode"] = "enforce"
+    made["class_allow_list"] = [allowed]
+    made["components"] = [
+        component for component in made["components"] if component["id"] not in _LOG_SHIPPING
+    ]
+    return made
+
+
+def _component(resources: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(c for c in resources["components"] if c["id"] == name)
+    return found

@@ -1,0 +1,298 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Start-up kits: the folder each member gets, and the authority that nobody gets.
+
+``make_kits`` leaves this behind::
+
+    OUT/ca/authority.json       the key that signs certificates; for its keeper alone
+    OUT/kits/hub/               for the operator of the hub
+    OUT/kits/bank/              for the organisation; one per organisation
+    OUT/kits/ann@bank.example/  for the person who submits jobs
+
+A kit holds its owner's certificate and private key, the public certificate of the authority, and
+settings; never another member's private key.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from fedsift.deploy import flare_files
+from fedsift.deploy.authority import OWNER_ONLY, load_authority, save_authority
+from fedsift.deploy.keys import make_key, pin_keys
+from fedsift.deploy.project import Project
+from fedsift.deploy.provision import Provisioned, provision
+from fedsift.deploy.site_files import (
+    HEARTBEAT_SECONDS,
+    HUB,
+    HUB_FILE,
+    IDLE_SECONDS,
+    KEY_FILE,
+    SITE_FILE,
+    SUBMITTER_FILE,
+    write_sections,
+)
+from fedsift.deploy.toml_write import toml_text, write_text
+from fedsift.errors import ConfigError, FileProblem
+from fedsift.toml_check import TEXTS, Kinds, TomlCheck
+
+KIT_FILE = "fedsift-kit.toml"
+KINDS = ("hub", "organisation", "submitter")
+
+_SETTINGS_FILE = {"hub": HUB_FILE, "organisation": SITE_FILE, "submitter": SUBMITTER_FILE}
+_STARTUP = {
+    "hub": ("fed_server.json", "server.crt", "server.key", "rootCA.pem"),
+    "organisation": ("fed_client.json", "client.crt", "client.key", "rootCA.pem"),
+    "submitter": ("fed_admin.json", "client.crt", "client.key", "rootCA.pem"),
+}
+_KIT: dict[str, Kinds] = {
+    "kind": (str,),
+    "name": (str,),
+    "project": (str,),
+    "host": (str,),
+    "port": (int,),
+    "organisations": (TEXTS,),
+    "submitters": (TEXTS,),
+}
+
+_KIT_NOTE = """\
+Start-up kit of {name!r} ({kind}) in the federation {project!r}.
+
+It holds private keys: it belongs to {name!r} alone. Next steps, on {name}'s own machine:
+
+{steps}
+"""
+_STEPS = {
+    "hub": "    fedsift deploy key KIT      make the sealing key, send the public part around\n"
+    "    fedsift deploy pin KIT ...  pin the public keys of the members\n"
+    "    fedsift deploy start KIT    listen for the organisations",
+    "organisation": "    fedsift deploy party KIT    name the data and the policy\n"
+    "    fedsift deploy key KIT      make the sealing key, send the public part around\n"
+    "    fedsift deploy pin KIT ...  pin the public keys of the others\n"
+    "    fedsift deploy start KIT    dial the hub and wait for jobs",
+    "submitter": "    fedsift deploy key KIT      make the key that results are sealed to\n"
+    "    fedsift deploy pin KIT ...  pin the public keys of the members\n"
+    "    fedsift deploy submit JOB.toml --kit KIT",
+}
+
+
+@dataclass(frozen=True)
+class Kit:
+    """A start-up kit on this machine."""
+
+    folder: Path
+    kind: str
+    name: str
+    project: str
+    host: str
+    port: int
+    organisations: tuple[str, ...]
+    submitters: tuple[str, ...]
+
+    @property
+    def settings(self) -> Path:
+        """Folder of fedsift's own settings."""
+        return self.folder / "local" / "fedsift"
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Everybody who takes part in runs: the hub and the organisations."""
+        return (HUB, *self.organisations)
+
+
+def load_kit(folder: str | os.PathLike[str], kind: str | None = None) -> Kit:
+    """Read what a kit says about itself.
+
+    Parameters
+    ----------
+    folder : path
+    kind : {"hub", "organisation", "submitter"}, optional
+        Refuse any other.
+    """
+    path = Path(folder).absolute()
+    if not (path / KIT_FILE).is_file():
+        raise FileProblem(
+            f"{path} is not a start-up kit.",
+            f"A folder with {KIT_FILE} is needed.",
+            "Pass one of the folders that 'fedsift deploy init' made under kits/.",
+        )
+    check = TomlCheck(path / KIT_FILE)
+    given = check.table((), check.document, {"kit": (dict,)})
+    entry = check.table(("kit",), given.get("kit", {}), _KIT)
+    for key in _KIT:
+        if key not in entry and not check.has(("kit", key)):
+            check.add(("kit",), f"{key} is missing.", "A whole kit is needed.", "Get it again.")
+    if "kind" in entry:
+        check.choice(("kit", "kind"), entry["kind"], KINDS)
+    check.finish("the kit")
+    entry["organisations"] = tuple(entry["organisations"])
+    entry["submitters"] = tuple(entry["submitters"])
+    kit = Kit(path, **entry)
+    if kind is not None and kit.kind != kind:
+        raise ConfigError(
+            f"The kit of {kit.name!r} is for {_a(kit.kind)}.",
+            f"This needs the kit of {_a(kind)}.",
+            "Pass another kit.",
+        )
+    return kit
+
+
+def make_kits(
+    project: Project,
+    out: Path,
+    *,
+    only: Collection[str] | None = None,
+    with_keys: bool = False,
+) -> list[Kit]:
+    """Issue certificates and write the kits.
+
+    Parameters
+    ----------
+    project : Project
+    out : Path
+        Made if missing. An authority found there goes on signing.
+    only : collection of str, optional
+        Kits to issue, for instance to renew certificates; by default those not issued before.
+    with_keys : bool
+        Also make all sealing keys here and pin them everywhere: for trials, because whoever runs
+        this then sees every key.
+
+    Returns
+    -------
+    kits : list of Kit
+        Those that were written.
+    """
+    earlier = load_authority(out, project.name)
+    issued = dict(earlier.issued) if earlier else {}
+    wanted = _wanted(project, only, issued)
+    for name in wanted:
+        if (out / "kits" / name).exists():
+            raise FileProblem(
+                f"{out / 'kits' / name} is there already.",
+                "A kit is never overwritten.",
+                "Move it away first, or choose another --out.",
+            )
+    with _aside(out) as aside:
+        made = provision(project, aside, earlier)
+        for name in wanted:
+            _write_kit(project, name, made, aside / "ready" / name)
+        kits = [load_kit(aside / "ready" / name) for name in wanted]
+        if with_keys:
+            share_keys(kits)
+        today = dt.datetime.now(dt.UTC).date().isoformat()
+        issued |= dict.fromkeys(wanted, today)
+        save_authority(out, msgspec.structs.replace(made.authority, issued=issued))
+        (out / "kits").mkdir(exist_ok=True)
+        for name in wanted:
+            (aside / "ready" / name).rename(out / "kits" / name)
+    return [load_kit(out / "kits" / name) for name in wanted]
+
+
+def share_keys(kits: Iterable[Kit]) -> None:
+    """Make a sealing key in every kit and pin it in all others."""
+    kits = list(kits)
+    keys = [make_key(kit.settings, kit.name, kit.kind) for kit in kits]
+    for kit in kits:
+        pin_keys(kit.settings, [key for key in keys if key.name != kit.name])
+
+
+def _wanted(
+    project: Project, only: Collection[str] | None, issued: Collection[str]
+) -> tuple[str, ...]:
+    if only is None:
+        wanted = tuple(name for name in project.kit_names if name not in issued)
+        if not wanted:
+            raise ConfigError(
+                "Every member of the project has a kit already.",
+                "A kit is issued once.",
+                "Name the kits to issue again with --only.",
+            )
+        return wanted
+    unknown = sorted(set(only) - set(project.kit_names))
+    if unknown:
+        raise ConfigError(
+            f"The project has no {unknown[0]!r}.",
+            f"It has: {', '.join(project.kit_names)}.",
+            "Mend the name, or add it to the project file.",
+        )
+    return tuple(name for name in project.kit_names if name in only)
+
+
+def _write_kit(project: Project, name: str, made: Provisioned, folder: Path) -> None:
+    kind = kind_of(project, name)
+    source = made.folders[name]
+    (folder / "startup").mkdir(parents=True, mode=OWNER_ONLY)
+    folder.chmod(OWNER_ONLY)
+    for file in _STARTUP[kind]:
+        shutil.copy2(source / "startup" / file, folder / "startup" / file)
+    local = folder / "local"
+    _json(local / flare_files.CONNECTIONS, flare_files.connections())
+    if kind == "submitter":
+        shutil.copy2(source / "local" / "resources.json.default", local / flare_files.RESOURCES)
+    else:
+        shutil.copy2(source / "local" / "log_config.json.default", local / flare_files.LOGGING)
+        default = json.loads((source / "local" / "resources.json.default").read_text("utf-8"))
+        tightened = flare_files.hub_resources if kind == "hub" else flare_files.site_resources
+        _json(local / flare_files.RESOURCES, tightened(default))
+        _json(local / flare_files.AUTHORIZATION, flare_files.authorization())
+    about = {
+        "kind": kind,
+        "name": name,
+        "project": project.name,
+        "host": project.host,
+        "port": project.port,
+        "organisations": list(project.organisations),
+        "submitters": [person.name for person in project.submitters],
+    }
+    write_text(folder / KIT_FILE, toml_text({"kit": about}))
+    limits = {"idle_seconds": IDLE_SECONDS, "heartbeat_seconds": HEARTBEAT_SECONDS}
+    write_sections(
+        local / "fedsift" / _SETTINGS_FILE[kind],
+        {"party": {"name": name}, "keys": {"own": KEY_FILE}}
+        | ({} if kind == "submitter" else {"limits": limits}),
+    )
+    note = _KIT_NOTE.format(name=name, kind=kind, project=project.name, steps=_STEPS[kind])
+    write_text(folder / "README.txt", note)
+
+
+def kind_of(project: Project, name: str) -> str:
+    """What a kit of that name is for."""
+    if name == HUB:
+        return "hub"
+    return "organisation" if name in project.organisations else "submitter"
+
+
+@contextlib.contextmanager
+def _aside(out: Path) -> Iterator[Path]:
+    """A private folder beside the goal, so that moving is renaming; gone afterwards."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=out, prefix=".fedsift-"))
+    except OSError as error:
+        raise FileProblem(
+            f"Cannot write to {out}: {error.strerror}.",
+            "A writable folder with free space is needed.",
+            "Choose another place with --out; nothing was written.",
+        ) from None
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _json(path: Path, content: object) -> None:
+    write_text(path, json.dumps(content, indent=2))
+
+
+def _a(kind: str) -> str:
+    return {"hub": "the hub", "organisation": "an organisation"}.get(kind, f"a {kind}")
