@@ -35,16 +35,16 @@ class ReadyJob:
 
 def read_job(path: Path) -> Job:
     """Read a job file against the methods and data sets of this version."""
-    from fedsift.selectors.registry import schemas
     from fedsift.data import catalog
+    from fedsift.selectors.registry import schemas
 
     return load_job(path, schemas(), catalog.names())
 
 
 def prepare(job: Job) -> ReadyJob:
     """Read the data and build the estimator."""
-    from fedsift.selectors.registry import method_named
     from fedsift.protocol import Policy
+    from fedsift.selectors.registry import method_named
 
     federation = build_federation(job)
     _refuse_too_many(job, federation)

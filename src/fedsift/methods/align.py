@@ -29,6 +29,7 @@ from fedsift.crypto.wire import Ciphertexts
 from fedsift.data.ids import Ids, refuse_duplicates
 from fedsift.errors import AlignmentError, BadFrame
 from fedsift.protocol import (
+    Absent,
     DrivingRole,
     Message,
     Network,
@@ -39,12 +40,17 @@ from fedsift.protocol import (
     message,
 )
 from fedsift.protocol.network import blaming
+from fedsift.protocol.policy import OPEN, Policy, check_rows
 
 LEADER, HOLDER = "id leader", "id holder"
 Rows = npt.NDArray[np.int64]
 
 
-@message(flow=f"{LEADER} -> {HOLDER}", reveals="row-count: number of rows before alignment")
+@message(
+    flow=f"{LEADER} -> {HOLDER}",
+    reveals="row-count: number of rows before alignment",
+    customary=True,
+)
 class AlignmentStart(Message, frozen=True):
     """A fresh salt, and how many ids will be asked about."""
 
@@ -56,6 +62,7 @@ class AlignmentStart(Message, frozen=True):
     flow=f"{HOLDER} -> {LEADER}",
     reveals="row-count: number of rows before alignment; the ids are under the sender's key",
     key=HOLDER,
+    customary=True,
 )
 class BlindedSet(Message, frozen=True):
     """All ids of the sender under its own key, sorted."""
@@ -95,9 +102,10 @@ class CommonRows(Message, frozen=True):
 class IdHolder(Role, name=HOLDER):
     """Has ids; learns which of its rows are common to all."""
 
-    def __init__(self, party: str, ids: Ids) -> None:
+    def __init__(self, party: str, ids: Ids, policy: Policy = OPEN) -> None:
         refuse_duplicates(ids, party)
         self._party = party
+        self._policy = policy
         self._ids = ids
         self._rows: Rows = np.empty(0, dtype=np.int64)
 
@@ -132,6 +140,7 @@ class IdHolder(Role, name=HOLDER):
                 "Common ids are ids of every party.",
                 "Check that all parties run the same alignment.",
             )
+        check_rows(self._party, self._policy, len(wanted))
         self._rows = np.array([position[digest] for digest in wanted], dtype=np.int64)
 
     def facts(self) -> dict[str, Rows]:
@@ -142,9 +151,10 @@ class IdHolder(Role, name=HOLDER):
 class IdLeader(DrivingRole, name=LEADER):
     """Asks every other party and decides the common order: its own."""
 
-    def __init__(self, party: str, ids: Ids) -> None:
+    def __init__(self, party: str, ids: Ids, policy: Policy = OPEN) -> None:
         refuse_duplicates(ids, party)
         self._party = party
+        self._policy = policy
         self._ids = ids
         self._rows: Rows = np.empty(0, dtype=np.int64)
 
@@ -171,6 +181,7 @@ class IdLeader(DrivingRole, name=LEADER):
                 "At least one common row is needed.",
                 "Check that the same id is meant, and that it is written the same way.",
             )
+        check_rows(self._party, self._policy, len(common))
         self._rows = common
         await net.tell(HOLDER, CommonRows(_words([digests[i] for i in common])))
         return {**sizes, "": len(common)}
@@ -187,12 +198,15 @@ PROTOCOL = Protocol(
 )
 
 
-def build_nodes(ids: Mapping[str, Ids], leader: str) -> dict[str, Sequence[Role]]:
-    """One node per party."""
-    nodes: dict[str, Sequence[Role]] = {leader: (IdLeader(leader, ids[leader]),)}
-    for party, own in ids.items():
-        if party != leader:
-            nodes[party] = (IdHolder(party, own),)
+def build_nodes(
+    ids: Mapping[str, Ids | None], leader: str, policies: Mapping[str, Policy] | None = None
+) -> dict[str, Sequence[Role]]:
+    """One node per party; ids that are None belong to a party at another site."""
+    nodes: dict[str, Sequence[Role]] = {}
+    for party in dict.fromkeys((leader, *ids)):
+        kind = IdLeader if party == leader else IdHolder
+        own, policy = ids[party], (policies or {}).get(party, OPEN)
+        nodes[party] = (Absent(kind) if own is None else kind(party, own, policy),)
     return nodes
 
 

@@ -53,6 +53,7 @@ import numpy.typing as npt
 from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs, unmask_sum
 from fedsift.crypto.shuffle import deal, new_secret, receive
 from fedsift.crypto.wire import Ciphertexts
+from fedsift.data.outline import is_elsewhere
 from fedsift.data.table import PartyTable
 from fedsift.errors import BadFrame, ColumnError, PartyError
 from fedsift.maths import anchor, moments
@@ -87,6 +88,7 @@ from fedsift.methods.dcfs_settings import (
     numbers_of,
 )
 from fedsift.protocol import (
+    Absent,
     DrivingRole,
     MaskedArray,
     Message,
@@ -404,7 +406,7 @@ def build_nodes(tables: Mapping[str, PartyTable], params: Params) -> dict[str, S
         anchor.check_width(params.anchors, next(iter(tables.values())).n_columns)
     nodes: dict[str, Sequence[Role]] = {"coordinator": (Coordinator(params),)}
     for party, table in tables.items():
-        nodes[party] = (Member(table, params),)
+        nodes[party] = (Absent(Member) if is_elsewhere(table) else Member(table, params),)
     return nodes
 
 

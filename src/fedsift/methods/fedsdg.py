@@ -56,6 +56,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from fedsift.data.outline import is_elsewhere
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.maths.checkpoints import Checkpoints
@@ -86,7 +87,7 @@ from fedsift.methods.fedsdg_messages import (
 from fedsift.methods.fedsdg_top import TopSide
 from fedsift.methods.fedsdg_training import EpochReport, Stage, Surroundings
 from fedsift.methods.filter_scores import rank
-from fedsift.protocol import DrivingRole, Network, PublicArray, Role
+from fedsift.protocol import Absent, DrivingRole, Network, PublicArray, Role
 from fedsift.protocol.network import blaming
 
 
@@ -401,19 +402,24 @@ def build_nodes(
     report: EpochReport | None = None,
 ) -> dict[str, Sequence[Role]]:
     """One node per party: the label holder drives, everybody else holds features."""
-    holder = LabelHolder(
-        label_holder,
-        tables.get(label_holder),
-        target,
-        params,
-        make=make,
-        checkpoints=checkpoints,
-        resume=resume,
-        report=report,
-    )
+    holder: Role = Absent(LabelHolder)
+    if not is_elsewhere(target):
+        holder = LabelHolder(
+            label_holder,
+            tables.get(label_holder),
+            target,
+            params,
+            make=make,
+            checkpoints=checkpoints,
+            resume=resume,
+            report=report,
+        )
     nodes: dict[str, Sequence[Role]] = {label_holder: (holder,)}
     others = [party for party in tables if party != label_holder]
     for party in others:
+        if is_elsewhere(tables[party]):
+            nodes[party] = (Absent(FeatureHolder),)
+            continue
         nodes[party] = (
             FeatureHolder(
                 tables[party],

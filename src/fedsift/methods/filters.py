@@ -50,6 +50,7 @@ from fedsift.crypto.counts import (
     join_columns,
     own_columns,
 )
+from fedsift.data.outline import is_elsewhere
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import AlignmentError, ParameterError, PartyFailed
@@ -74,6 +75,7 @@ from fedsift.methods.filter_messages import (
 )
 from fedsift.methods.filter_scores import Params, Ranking, classes_of, plain_scores, rank
 from fedsift.protocol import (
+    Absent,
     DrivingRole,
     Message,
     Network,
@@ -431,9 +433,13 @@ def build_nodes(
     params: Params,
 ) -> dict[str, Sequence[Role]]:
     """One node per party: the label holder drives, everybody else holds features."""
-    holder = LabelHolder(label_holder, tables.get(label_holder), target, n_rows, params)
+    holder: Role = Absent(LabelHolder)
+    own = tables.get(label_holder)
+    if not is_elsewhere(target) and not is_elsewhere(own):
+        holder = LabelHolder(label_holder, own, target, n_rows, params)
     nodes: dict[str, Sequence[Role]] = {label_holder: (holder,)}
     for party, table in tables.items():
         if party != label_holder:
-            nodes[party] = (FeatureHolder(table, params),)
+            away = is_elsewhere(table)
+            nodes[party] = (Absent(FeatureHolder) if away else FeatureHolder(table, params),)
     return nodes

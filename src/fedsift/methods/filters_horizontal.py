@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs, unmask_sum
+from fedsift.data.outline import is_elsewhere
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import ParameterError, PartyError
@@ -52,6 +53,7 @@ from fedsift.methods.filter_horizontal_messages import (
 )
 from fedsift.methods.filter_scores import Params, Ranking, contingency, rank
 from fedsift.protocol import (
+    Absent,
     DrivingRole,
     MaskedArray,
     Message,
@@ -414,5 +416,6 @@ def build_nodes(
     coordinator.set_columns(next(iter(tables.values())).feature_names)
     nodes: dict[str, Sequence[Role]] = {"coordinator": (coordinator,)}
     for party, table in tables.items():
-        nodes[party] = (Member(table, targets.get(party), params),)
+        away = is_elsewhere(table)
+        nodes[party] = (Absent(Member) if away else Member(table, targets.get(party), params),)
     return nodes

@@ -45,6 +45,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs, unmask_sum
+from fedsift.data.outline import is_elsewhere
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import PartyError, ProtocolError
@@ -64,6 +65,7 @@ from fedsift.methods.fpso_messages import (
     SearchWanted,
 )
 from fedsift.protocol import (
+    Absent,
     DrivingRole,
     MaskedArray,
     Message,
@@ -380,5 +382,8 @@ def build_nodes(
     nodes: dict[str, Sequence[Role]] = {THIRD_PARTY: (ThirdParty(params),)}
     for party, table in tables.items():
         target = classes_of(party, targets)
-        nodes[party] = (Participant(table, target, params, (known or {}).get(party)),)
+        role: Role = Absent(Participant)
+        if not is_elsewhere(table):
+            role = Participant(table, target, params, (known or {}).get(party))
+        nodes[party] = (role,)
     return nodes

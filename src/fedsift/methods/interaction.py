@@ -61,6 +61,7 @@ from fedsift.crypto.products_bgv import ProductOwner
 from fedsift.crypto.products_plan import plan_products
 from fedsift.crypto.products_shares import Residue, product_terms, taylor_terms
 from fedsift.crypto.wire import Ciphertexts
+from fedsift.data.outline import is_elsewhere
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import ParameterError, PartyFailed
@@ -98,7 +99,7 @@ from fedsift.methods.interaction_parties import (
     with_total,
 )
 from fedsift.methods.interaction_ranking import Ranking, classes_of, no_trace, rank
-from fedsift.protocol import DrivingRole, Network, Protocol, Role
+from fedsift.protocol import Absent, DrivingRole, Network, Protocol, Role
 from fedsift.protocol.network import blaming
 
 Floats = npt.NDArray[np.float64]
@@ -374,9 +375,12 @@ def build_nodes(
             "That name belongs to the neutral server of this protocol.",
             "Rename the party.",
         )
-    nodes: dict[str, Sequence[Role]] = {label_owner: (LabelOwner(target, n_rows, params),)}
+    away = is_elsewhere(target)
+    leader: Role = Absent(LabelOwner) if away else LabelOwner(target, n_rows, params)
+    nodes: dict[str, Sequence[Role]] = {label_owner: (leader,)}
     for party, table in tables.items():
-        owner = FeatureOwner(table, params)
+        away = is_elsewhere(table)
+        owner: Role = Absent(FeatureOwner) if away else FeatureOwner(table, params)
         nodes[party] = (*nodes.get(party, ()), owner)
     nodes[CLOUD] = (CloudServer(params),)
     return nodes

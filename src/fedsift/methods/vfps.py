@@ -65,6 +65,7 @@ import numpy.typing as npt
 from fedsift.crypto import blinding
 from fedsift.crypto.masking import MaskingKey
 from fedsift.crypto.shuffle import SecretOrder, deal, new_secret
+from fedsift.data.outline import is_elsewhere
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import BadFrame
@@ -95,7 +96,7 @@ from fedsift.methods.vfps_messages import (
 )
 from fedsift.methods.vfps_parties import Aggregator, Participant
 from fedsift.methods.vfps_search import Found, Group, Players
-from fedsift.protocol import DrivingRole, Network, Protocol, PublicArray, Role
+from fedsift.protocol import Absent, DrivingRole, Network, Protocol, PublicArray, Role
 from fedsift.protocol.network import blaming
 
 Floats = npt.NDArray[np.float64]
@@ -413,12 +414,13 @@ def build_nodes(
 ) -> dict[str, Sequence[Role]]:
     """One node per party and one for the aggregator; the label holder leads."""
     own = label_holder if label_holder in tables else None
-    leader = Leader(target, own, params)
+    leader: Role = Absent(Leader) if is_elsewhere(target) else Leader(target, own, params)
     nodes: dict[str, Sequence[Role]] = {}
     for party in dict.fromkeys((label_holder, *tables)):
         roles: list[Role] = [leader] if party == label_holder else []
         if party in tables:
-            roles.append(Participant(tables[party], params))
+            away = is_elsewhere(tables[party])
+            roles.append(Absent(Participant) if away else Participant(tables[party], params))
         nodes[party] = tuple(roles)
     nodes[AGGREGATOR] = (Aggregator(),)
     return nodes
