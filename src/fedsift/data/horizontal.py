@@ -117,13 +117,14 @@ def _with_equal_columns(tables: dict[str, PartyTable]) -> dict[str, PartyTable]:
     first = next(iter(tables.values()))
     ordered: dict[str, PartyTable] = {}
     for name, table in tables.items():
-        _refuse_other_columns(first, table)
+        refuse_other_columns(first, table)
         ordered[name] = table.select(first.feature_names)
         _refuse_other_kinds(first, ordered[name])
     return _with_equal_categories(ordered)
 
 
-def _refuse_other_columns(first: PartyTable, table: PartyTable) -> None:
+def refuse_other_columns(first: PartyTable, table: PartyTable) -> None:
+    """Refuse a table whose columns have other names than the first one's, in whatever order."""
     known, own = set(first.feature_names), set(table.feature_names)
     lacking = [column for column in first.feature_names if column not in own]
     extra = [column for column in table.feature_names if column not in known]
@@ -146,12 +147,17 @@ def _refuse_other_kinds(first: PartyTable, table: PartyTable) -> None:
     pairs = zip(first.columns, table.columns, strict=True)
     different = [left.name for left, right in pairs if left.kind != right.kind]
     if different:
-        raise ColumnError(
-            f"Parties {first.name!r} and {table.name!r} disagree whether these columns are "
-            f"numbers or categories: {shortened(different)}.",
-            "A column must be of one kind at every party.",
-            "Convert the columns, or list them under `categorical`.",
-        )
+        raise different_kinds(first.name, table.name, different)
+
+
+def different_kinds(first: str, other: str, columns: Sequence[str]) -> ColumnError:
+    """Build the error for columns that are numbers at one party and categories at another."""
+    return ColumnError(
+        f"Parties {first!r} and {other!r} disagree whether these columns are numbers or "
+        f"categories: {shortened(columns)}.",
+        "A column must be of one kind at every party.",
+        "Convert the columns, or list them under `categorical`.",
+    )
 
 
 def _with_equal_categories(tables: dict[str, PartyTable]) -> dict[str, PartyTable]:

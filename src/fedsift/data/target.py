@@ -59,7 +59,9 @@ class Target:
         self.values.flags.writeable = False
 
     @classmethod
-    def from_values(cls, y: Any, task: str = "auto", *, name: str = "label") -> Target:
+    def from_values(
+        cls, y: Any, task: str = "auto", *, name: str = "label", fewest_classes: int = 2
+    ) -> Target:
         """Check labels and find out whether they are classes or numbers.
 
         Parameters
@@ -72,11 +74,13 @@ class Target:
             only if they are whole, with at most 50 distinct values in fewer than half of the rows.
         name : str
             What to call the labels in error messages.
+        fewest_classes : int
+            1 for a party whose classes are joined with those of others.
 
         Returns
         -------
         target : Target
-            Every row has a label; classes are at least two.
+            Every row has a label; classes are at least as many as needed.
         """
         if task not in TASKS:
             raise ParameterError(
@@ -88,7 +92,8 @@ class Target:
         _refuse_missing(values, name)
         if task == "regression" or (task == "auto" and _looks_like_numbers(raw, values)):
             return cls("numbers", values=_numbers(values, name))
-        return _classes(RawColumn(name, values, raw.declared_categorical, raw.order))
+        named = RawColumn(name, values, raw.declared_categorical, raw.order)
+        return _classes(named, fewest_classes)
 
     def __repr__(self) -> str:
         classes = f", {self.n_classes} classes" if self.kind == "classes" else ""
@@ -158,7 +163,7 @@ def _refuse_infinite(values: NDArray[Any], name: str) -> None:
         )
 
 
-def _classes(raw: RawColumn) -> Target:
+def _classes(raw: RawColumn, fewest: int) -> Target:
     _refuse_infinite(raw.values, raw.name)
     try:
         column = encode(raw, party="label holder", categorical=True)
@@ -168,7 +173,7 @@ def _classes(raw: RawColumn) -> Target:
             "Labels are text, booleans or numbers.",
             "Convert the labels.",
         ) from error
-    if len(column.categories) < 2:
+    if len(column.categories) < fewest:
         raise ValueProblem(
             f"The {raw.name} has one class only in all {len(raw.values)} rows.",
             "At least two classes are needed to judge features.",

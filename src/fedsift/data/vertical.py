@@ -67,10 +67,11 @@ def assemble_vertical(
     members = []
     for name, source in pairs:
         own_label = column if name == holder else None
-        member, found = _read_member(name, source, ids_of(on, name), own_label, categorical)
+        member, found = read_member(name, source, ids_of(on, name), own_label, categorical)
         not_yet_found -= found
         members.append(member)
-    _refuse_unknown_categorical(not_yet_found, members)
+    names = {m.name: m.table.feature_names if m.table else () for m in members}
+    refuse_unknown_categorical(not_yet_found, names)
     if holder is not None:
         _attach_labels(members, holder, column, labels)
     aligned = _row_order(members, on is not None, alignment)
@@ -105,14 +106,17 @@ def _split_label(label: Label) -> tuple[str | None, str | None, Any]:
     return (party, what, None) if isinstance(what, str) else (party, None, what)
 
 
-def _read_member(
+def read_member(
     name: str,
     source: Any,
     id_names: tuple[str, ...],
     label_column: str | None,
     categorical: Sequence[str],
 ) -> tuple[Member, set[str]]:
-    """Read one party; also return which of the categorical columns it has."""
+    """Read one party; also return which of the categorical columns it has.
+
+    A party that has nothing but labels and ids is one without a table.
+    """
     if isinstance(source, PartyTable):
         return _member_of_table(name, source, id_names, label_column, categorical)
     raw = read_source(
@@ -152,15 +156,16 @@ def _member_of_table(
     return Member(name, kept.n_rows, kept, kept.ids, labels), found
 
 
-def _refuse_unknown_categorical(left_over: set[str], members: Sequence[Member]) -> None:
+def refuse_unknown_categorical(left_over: set[str], names: Mapping[str, Sequence[str]]) -> None:
+    """Refuse categorical columns that no party has; ``names`` are the columns by party."""
     if not left_over:
         return
     name = min(left_over)
-    known = [column for m in members if m.table for column in m.table.feature_names]
-    party = members[0].name
-    for member in members:
-        if member.table and closest(name, known) in member.table.feature_names:
-            party = member.name
+    known = [column for columns in names.values() for column in columns]
+    party = next(iter(names))
+    for owner, columns in names.items():
+        if closest(name, known) in columns:
+            party = owner
     raise missing_column(name, known, party)
 
 
@@ -182,7 +187,7 @@ def _attach_labels(members: list[Member], holder: str, column: str | None, label
         members.append(Member(holder, len(own.values), labels=own))
         return
     if len(own.values) != member.n_rows:
-        raise _different_rows(holder, member.n_rows, f"the labels of {holder}", len(own.values))
+        raise different_rows(holder, member.n_rows, f"the labels of {holder}", len(own.values))
     member.labels = own
 
 
@@ -197,7 +202,7 @@ def _row_order(members: Sequence[Member], by_id: bool, alignment: str) -> Aligne
         return common_rows(ids, alignment)
     for member in members[1:]:
         if member.n_rows != members[0].n_rows:
-            raise _different_rows(members[0].name, members[0].n_rows, member.name, member.n_rows)
+            raise different_rows(members[0].name, members[0].n_rows, member.name, member.n_rows)
     _refuse_other_ids([member for member in members if member.ids is not None])
     return Aligned({member.name: np.arange(member.n_rows) for member in members})
 
@@ -216,7 +221,8 @@ def _refuse_other_ids(members: Sequence[Member]) -> None:
             )
 
 
-def _different_rows(left: str, n_left: int, right: str, n_right: int) -> AlignmentError:
+def different_rows(left: str, n_left: int, right: str, n_right: int) -> AlignmentError:
+    """Build the error for parties whose rows cannot belong together."""
     return AlignmentError(
         f"{left!r} has {n_left} rows but {right!r} has {n_right}.",
         "Vertical methods need the same rows at every party.",

@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""What one party brings to a joint run: its features, its labels, its ids. It stays at its site."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsift.data.column import Column
+from fedsift.data.ids import Ids
+from fedsift.data.sources import RawColumn, read_source
+from fedsift.data.table import PartyTable
+from fedsift.data.target import Target
+from fedsift.data.vertical import read_member
+
+Codes = NDArray[np.int64]
+LABEL = "label"
+"""Stands for the label where vocabularies are listed by column; columns have ``column:`` names."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One party's data, read and checked.
+
+    Parameters
+    ----------
+    party : str
+    n_rows : int
+    table : PartyTable or None
+        None for a party that has labels only.
+    labels : RawColumn or None
+    ids : ndarray of str or None
+    """
+
+    party: str
+    n_rows: int
+    table: PartyTable | None = None
+    labels: RawColumn | None = None
+    ids: Ids | None = None
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features; none if there is no table."""
+        return () if self.table is None else self.table.feature_names
+
+    def target(self, task: str, *, fewest_classes: int = 2) -> Target | None:
+        """The labels as classes or numbers, if there are any."""
+        if self.labels is None:
+            return None
+        name = f"label of party {self.party!r}"
+        return Target.from_values(self.labels, task, name=name, fewest_classes=fewest_classes)
+
+    def without_labels(self) -> Part:
+        """The same party in a job that does not use its labels."""
+        return replace(self, labels=None)
+
+    def take(self, rows: Codes) -> Part:
+        """The same party with these rows, in this order."""
+        whole = self.labels
+        labels = None
+        if whole is not None:
+            labels = RawColumn(
+                whole.name, whole.values[rows], whole.declared_categorical, whole.order
+            )
+        table = None if self.table is None else self.table.take(rows)
+        ids = None if self.ids is None else self.ids[rows]
+        return Part(self.party, len(rows), table, labels, ids)
+
+    def words(self, target: Target | None) -> dict[str, tuple[str, ...]]:
+        """Categories of every categorical column, and the classes."""
+        columns = () if self.table is None else self.table.columns
+        words = {f"column:{c.name}": c.categories for c in columns if c.kind == "categorical"}
+        if target is not None and target.kind == "classes":
+            words[LABEL] = target.classes
+        return words
+
+    def recoded(self, columns: Sequence[str], codes: dict[str, tuple[Codes, int]]) -> Part:
+        """The same party with columns in the common order and common codes of categories."""
+        if self.table is None:
+            return self
+        table = self.table.select(columns)
+        changed = tuple(
+            _recoded(column, *codes[f"column:{column.name}"])
+            if f"column:{column.name}" in codes
+            else column
+            for column in table.columns
+        )
+        return replace(self, table=replace(table, columns=changed))
+
+
+def read_part(
+    party: str,
+    source: Any,
+    *,
+    ids: Sequence[str] = (),
+    label: str | None = None,
+    columns: Sequence[str] | None = None,
+    categorical: Sequence[str] = (),
+) -> Part:
+    """Read and check one party's data.
+
+    Parameters
+    ----------
+    party : str
+        Name of the party.
+    source : anything :meth:`PartyTable.from_any` takes
+    ids : sequence of str
+        Columns that identify a row.
+    label : str, optional
+        The label column, which is no feature.
+    columns : sequence of str, optional
+        The only columns to use as features.
+    categorical : sequence of str
+        Columns that hold categories although they look like numbers; others may be at other
+        parties.
+
+    Returns
+    -------
+    part : Part
+    """
+    if columns is not None:
+        raw = read_source(source, party=party, text_columns=(*ids, *categorical), index_columns=ids)
+        wanted = [*ids, *columns, *([] if label is None else [label])]
+        source = raw.only(list(dict.fromkeys(wanted)), party)
+    member, _ = read_member(party, source, tuple(ids), label, categorical)
+    return Part(party, member.n_rows, member.table, member.labels, member.ids)
+
+
+def recoded_target(target: Target, codes: Codes, n_classes: int) -> Target:
+    """Own classes under common codes; classes of other parties have numbers instead of names."""
+    names = _placed(target.classes, codes, n_classes)
+    return Target("classes", codes=codes[target.codes], classes=names)
+
+
+def _recoded(column: Column, codes: Codes, n_categories: int) -> Column:
+    names = _placed(column.categories, codes, n_categories)
+    new_codes = np.append(codes, -1)[column.values.astype(np.int64)]
+    return Column(column.name, column.kind, new_codes, names)
+
+
+def _placed(own: tuple[str, ...], codes: Codes, size: int) -> tuple[str, ...]:
+    """Own words at their common places; what other parties call the rest is not known here."""
+    names = [f"#{place}" for place in range(size)]
+    for text, code in zip(own, codes.tolist(), strict=True):
+        names[code] = text
+    return tuple(names)
