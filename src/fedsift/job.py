@@ -19,6 +19,7 @@ from fedsift.errors import JobError
 from fedsift.toml_check import TEXTS, Key, Kinds, TomlCheck, meant
 
 SETTINGS = ("vertical", "horizontal")
+ENGINES = ("embedded", "flare")
 TASKS = ("auto", "classification", "regression")
 OWN_PARTY = "label-holder"
 """Name of a label holder that is a party of its own, in a split of a catalogued set."""
@@ -56,6 +57,7 @@ _PARTY_KEYS: dict[str, Kinds] = {
     "policy": (dict,),
     "file": (str,),
 }
+_RUNTIME_KEYS: dict[str, Kinds] = {"engine": (str,), "kit": (str,)}
 _PARTY_FILE: dict[str, Kinds] = {"party": (dict,), "data": (dict,), "policy": (dict,)}
 _PARTY_FILE_DATA: dict[str, Kinds] = {"path": (str,), "id": (str, TEXTS), "columns": (TEXTS,)}
 
@@ -121,6 +123,7 @@ class Job:
     seed: int | None = None
     timeout_seconds: float | None = None
     engine: str = "embedded"
+    kit: Path | None = None
 
     @property
     def policies(self) -> dict[str, Mapping[str, Any]]:
@@ -132,6 +135,7 @@ def load_job(
     path: str | os.PathLike[str],
     methods: Mapping[str, MethodSchema],
     datasets: Collection[str] | None = None,
+    engine: str | None = None,
 ) -> Job:
     """Read and check a job file.
 
@@ -142,6 +146,9 @@ def load_job(
         What there is to run.
     datasets : collection of str, optional
         Catalogued names; without it any name passes.
+    engine : {"embedded", "flare"}, optional
+        Takes the place of the engine in the file. With ``flare`` the organisations have their
+        tables at home, so those that the file names are not looked for.
 
     Returns
     -------
@@ -153,12 +160,14 @@ def load_job(
     job = check.table(("job",), top.get("job", {}), _JOB_KEYS)
     schema = _method(check, job, methods)
     _job_numbers(check, job)
-    runtime = check.table(("runtime",), top.get("runtime", {}), {"engine": (str,)})
-    _engine(check, runtime.get("engine", "embedded"))
+    runtime = check.table(("runtime",), top.get("runtime", {}), _RUNTIME_KEYS)
+    kit = _kit(check, runtime, engine)
+    engine = engine or runtime.get("engine", "embedded")
     output = check.table(("output",), top.get("output", {}), {"directory": (str,)})
     kinds = frozenset(kind for known in methods.values() for kind in known.kinds)
-    parties = _parties(check, top.get("party", []), kinds)
-    data = _data(check, top.get("data"), parties, schema, datasets)
+    at_home = engine == "flare"
+    parties = _parties(check, top.get("party", []), kinds, at_home)
+    data = _data(check, top.get("data"), parties, schema, datasets, at_home)
     parameters = _parameters(check, top.get("method", {}), job.get("method", ""), schema)
     check.finish("the job")
     folder = check.path.parent
@@ -171,6 +180,8 @@ def load_job(
         folder / output.get("directory", f"{check.path.stem}-out"),
         job.get("seed"),
         job.get("timeout_seconds"),
+        engine,
+        kit,
     )
 
 
@@ -196,7 +207,7 @@ def load_party(path: str | os.PathLike[str], kinds: Collection[str] = ()) -> Par
     data = check.table(("data",), top.get("data", {}), _PARTY_FILE_DATA)
     if "path" not in data:
         check.add(("data",), "The file names no data.", "[data] needs a path.", "Add it.")
-    policy = _policy(check, ("policy",), top.get("policy"), kinds)
+    policy = policy_in(check, ("policy",), top.get("policy"), kinds)
     source = check.file(("data", "path"), data.get("path"))
     check.finish("the party")
     columns = data.get("columns")
@@ -238,13 +249,15 @@ def _job_numbers(check: TomlCheck, job: Mapping[str, Any]) -> None:
         )
 
 
-def _engine(check: TomlCheck, engine: str) -> None:
-    if engine == "flare":
-        found = "The engine 'flare' is not part of this version; it comes in a later one."
-        needed = "This version runs all parties in one process."
-        check.add(("runtime", "engine"), found, needed, 'Use engine = "embedded".')
-    elif engine != "embedded":
-        check.choice(("runtime", "engine"), engine, ("embedded",))
+def _kit(check: TomlCheck, runtime: Mapping[str, Any], engine: str | None) -> Path | None:
+    """The submitter's start-up kit, which the engine 'flare' needs."""
+    given = runtime.get("kit")
+    if "engine" in runtime:
+        check.choice(("runtime", "engine"), runtime["engine"], ENGINES)
+    if engine is None and runtime.get("engine") == "flare" and given is None:
+        needed = 'Jobs between organisations are submitted with kit = "...", a start-up kit.'
+        check.add(("runtime",), "The engine 'flare' has no kit.", needed, "Add it.")
+    return None if given is None else check.path.parent / Path(given).expanduser()
 
 
 def _parameters(
@@ -259,7 +272,9 @@ def _parameters(
     return check.table(("method",), rest, schema.parameters, f"[method] of {method!r}")
 
 
-def _parties(check: TomlCheck, given: list[Any], kinds: Collection[str]) -> dict[int, PartyEntry]:
+def _parties(
+    check: TomlCheck, given: list[Any], kinds: Collection[str], at_home: bool
+) -> dict[int, PartyEntry]:
     entries: dict[int, PartyEntry] = {}
     first_line: dict[str, int | None] = {}
     for number, value in enumerate(given):
@@ -267,7 +282,11 @@ def _parties(check: TomlCheck, given: list[Any], kinds: Collection[str]) -> dict
         if not isinstance(value, dict):
             check.add(where, "'party' is a list of values.", "Write [[party]] tables.", "Mend it.")
             continue
-        entry = _party(check, where, check.table(where, value, _PARTY_KEYS, "[[party]]"), kinds)
+        known = check.table(where, value, _PARTY_KEYS, "[[party]]")
+        if at_home and "name" in known:
+            # Paths and policies of this file are those of another machine.
+            known = {key: known[key] for key in ("name", "id", "columns") if key in known}
+        entry = _party(check, where, known, kinds)
         if entry is None:
             continue
         folded = entry.name.strip().casefold()
@@ -295,7 +314,7 @@ def _party(
         check.file((*where, "data"), given.get("data")),
         _texts(given.get("id")),
         None if columns is None else tuple(columns),
-        _policy(check, (*where, "policy"), given.get("policy"), kinds),
+        policy_in(check, (*where, "policy"), given.get("policy"), kinds),
     )
 
 
@@ -321,9 +340,10 @@ def _party_from_file(
     return entry
 
 
-def _policy(
+def policy_in(
     check: TomlCheck, where: Key, given: dict[str, Any] | None, kinds: Collection[str]
 ) -> dict[str, Any] | None:
+    """Check a policy found at a key; a misspelt disclosure is a problem if ``kinds`` are known."""
     if given is None:
         return None
     policy = check.table(where, given, POLICY_KEYS, "a policy")
@@ -346,6 +366,7 @@ def _data(
     parties: dict[int, PartyEntry],
     schema: MethodSchema | None,
     datasets: Collection[str] | None,
+    at_home: bool,
 ) -> DataEntry:
     if given is None:
         needed = "[data] names a catalogued dataset, or the setting of the parties' tables."
@@ -363,9 +384,12 @@ def _data(
     check.choice(("data", "setting"), setting, schema.settings if schema else SETTINGS)
     check.choice(("data", "task"), data.get("task", "auto"), TASKS)
     shared = {"task": data.get("task", "auto"), "categorical": tuple(data.get("categorical", ()))}
+    if split and at_home:
+        needed = "With the engine 'flare' every organisation has a table of its own."
+        check.add(("data", "dataset"), "The job splits a data set.", needed, "Name the parties.")
     if split:
         return _split(check, data, setting, parties, datasets, shared)
-    return _tables(check, data, setting, parties, shared)
+    return _tables(check, data, setting, parties, shared, at_home)
 
 
 def _split(
@@ -414,12 +438,14 @@ def _tables(
     setting: str,
     parties: dict[int, PartyEntry],
     shared: dict[str, Any],
+    at_home: bool,
 ) -> DataEntry:
     if not check.document.get("party"):
         needed = "Name a catalogued dataset in [data], or every party with its data in [[party]]."
         check.add(("data",), "The job has no data.", needed, "Add one of the two.")
     for number, entry in parties.items():
-        if entry.data is None and not {"data", "file"} & set(check.document["party"][number]):
+        named = {"data", "file"} & set(check.document["party"][number])
+        if entry.data is None and not named and not at_home:
             needed = "Every party needs data, the path of its table."
             check.add(("party", number), f"Party {entry.name!r} has no data.", needed, "Add it.")
     label: dict[str, Any] = {}

@@ -185,10 +185,10 @@ def test_a_wrong_choice_of_a_parameter(workshop):
     assert_refused(workshop, workshop.run(), "E201", "'jini'", "gini")
 
 
-def test_an_engine_of_a_later_version(workshop):
+def test_the_engine_flare_without_a_kit(workshop):
     workshop.sections["runtime"] = {"engine": "flare"}
 
-    assert_refused(workshop, workshop.run(), "E202", "'flare'", "later", "embedded")
+    assert_refused(workshop, workshop.run(), "E202", "'flare'", "has no kit")
 
 
 def test_an_output_place_that_is_a_file(workshop):

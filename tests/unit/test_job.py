@@ -125,7 +125,7 @@ def test_party_entries_name_the_parties_of_a_split(load):
         ({"score =": "scores ="}, 26, "Did you mean 'score'?"),
         ({"score =": "random_state ="}, 26, "seed in [job]"),
         ({'"gini"': "3"}, 26, "text in quotes"),
-        ({"[method]": '[runtime]\nengine = "flare"\n[method]'}, 26, "later"),
+        ({"[method]": '[runtime]\nengine = "flare"\n[method]'}, 25, "has no kit"),
         ({"[method]": '[runtime]\nengine = "embeded"\n[method]'}, 26, "'embedded'"),
     ],
 )

@@ -52,7 +52,7 @@ from typing import Any
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy.toml_write import PRIVATE, toml_text, write_text
 from fedsift.errors import FileProblem
-from fedsift.job import POLICY_KEYS
+from fedsift.job import policy_in
 from fedsift.toml_check import TEXTS, Key, Kinds, TomlCheck
 
 SITE_FILE, HUB_FILE, SUBMITTER_FILE = "site.toml", "hub.toml", "submitter.toml"
@@ -82,7 +82,6 @@ _DATA: dict[str, Kinds] = {
 }
 _LIMITS: dict[str, Kinds] = {"idle_seconds": (float,), "heartbeat_seconds": (float,)}
 _RUNTIME: dict[str, Kinds] = {"checkpoint": (str,), "output": (str,)}
-_POLICY: dict[str, Kinds] = {**POLICY_KEYS, "min_rows": (int,)}
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,7 @@ def load_site(folder: Path) -> SiteSettings:
         needed = "[data] needs a path."
         check.add(("data",), "The file names no data.", needed, "Run 'fedsift deploy party'.")
     source = check.file(("data", "path"), data.get("path"))
-    policy = check.table(("policy",), top["policy"], _POLICY) if "policy" in top else None
+    policy = policy_in(check, ("policy",), top.get("policy"), ())
     keys = check.table(("keys",), top.get("keys", {}), {"own": (str,), "pinned": (dict,)})
     accepts = check.table(
         ("accepts",), top.get("accepts", {}), {"drivers": (TEXTS,), "submitters": (dict,)}
