@@ -46,6 +46,17 @@ class SubsetFitness(ABC):
             self._known.update(zip(fresh, counts, strict=True))
         return np.array([self._known[key] for key in keys], dtype=np.int64)
 
+    def to_plain(self) -> dict[str, npt.NDArray[Any]]:
+        """Subsets asked so far, one row of bits each, and their counts."""
+        bits = np.frombuffer(b"".join(self._known), dtype=np.uint8)
+        counts = np.array(list(self._known.values()), dtype=np.int64)
+        return {"bits": bits.reshape(len(counts), -1 if len(counts) else 0), "counts": counts}
+
+    def load(self, saved: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over what :meth:`to_plain` gave; nothing of it is computed again."""
+        keys = [row.tobytes() for row in saved["bits"]]
+        self._known.update(zip(keys, saved["counts"].tolist(), strict=True))
+
     @abstractmethod
     def _evaluate(self, masks: Masks) -> list[int]:
         """Counts of subsets that were never asked before, all different."""

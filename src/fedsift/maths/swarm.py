@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -137,6 +138,24 @@ class Swarm:
         stay = self._rng.random((n, d)) >= 0.5
         self.positions = np.clip(np.where(stay, self._memory, sampled), 0.0, 1.0)
         self._mutate(step)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain values and arrays, to go on from later."""
+        return {
+            "rng": self._rng.bit_generator.state,
+            "positions": self.positions,
+            "memory": [self._memory, self._memory_fitness, self._memory_size],
+            "best": None if self.best is None else [self.best.mask, self.best.fitness],
+            "best_position": self._best_position,
+        }
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Take over what :meth:`to_plain` gave."""
+        self._rng.bit_generator.state = saved["rng"]
+        self.positions = saved["positions"]
+        self._memory, self._memory_fitness, self._memory_size = saved["memory"]
+        self.best = None if saved["best"] is None else Best(*saved["best"])
+        self._best_position = saved["best_position"]
 
     def _mutate(self, step: int) -> None:
         """Copy some elements of another particle's memory; rarer and smaller as time goes on."""

@@ -39,6 +39,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,14 @@ import numpy.typing as npt
 
 from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs, unmask_sum
 from fedsift.data.outline import is_elsewhere
+from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import PartyError, ProtocolError
 from fedsift.maths import subset_fitness, swarm
 from fedsift.methods.fpso_local import LocalSearch, Params, classes_of, generator
 from fedsift.methods.fpso_messages import (
+    SIGNALS,
     Accuracies,
     Candidates,
     GlobalSubset,
@@ -66,7 +69,6 @@ from fedsift.methods.fpso_messages import (
 )
 from fedsift.protocol import (
     Absent,
-    DrivingRole,
     MaskedArray,
     Message,
     Network,
@@ -75,6 +77,7 @@ from fedsift.protocol import (
     Role,
     handles,
 )
+from fedsift.protocol.resume import Resumable, ResumableDriver
 
 Floats = npt.NDArray[np.float64]
 Masks = npt.NDArray[np.bool_]
@@ -103,7 +106,7 @@ def messages_used(params: Params) -> tuple[type[Message], ...]:
     return (Hello, Greeting, Roster, SearchWanted, LocalSubset, Candidates, answer, GlobalSubset)
 
 
-class Participant(Role, name="participant"):
+class Participant(Resumable, name="participant", signals=SIGNALS):
     """B of the paper: owns rows and labels, searches on them and tries others' subsets."""
 
     def __init__(
@@ -112,7 +115,9 @@ class Participant(Role, name="participant"):
         target: Target,
         params: Params,
         known: subset_fitness.SubsetFitness | None = None,
+        checkpoints: Path | None = None,
     ) -> None:
+        self.keep_checkpoints(checkpoints, table.name, params, table, target)
         local = LocalSearch.over(table, target, params, known)
         self.fitness, self._swarm, self._n_rows = local.fitness, local.particles, local.n_rows
         self._n_features = self._swarm.positions.shape[1]
@@ -175,6 +180,24 @@ class Participant(Role, name="participant"):
         kept = best.mask if best is not None and keeps_own else self._global
         return {"kept": kept, "keeps_own": keeps_own, "accuracy": common / self._n_rows}
 
+    def checkpoint(self) -> State:
+        """The swarm, what it has tried, and the curve so far."""
+        return {
+            "swarm": self._swarm.to_plain(),
+            "tried": self.fitness.to_plain(),
+            "global": self._global,
+            "highest": self._highest,
+            "history": self.history,
+        }
+
+    def restore(self, saved: State) -> None:
+        """Go on with the swarm of an interrupted run."""
+        self._swarm.load(saved["swarm"])
+        self.fitness.load(saved["tried"])
+        self._global, self._highest = saved["global"], saved["highest"]
+        self.history = saved["history"]
+        self._n_steps = len(self.history)
+
     def _correct(self, wanted: PublicArray) -> Integers:
         masks = wanted.array(shape=(wanted.shape[0], self._n_features)).astype(bool)
         with self.clock("evaluate"):
@@ -229,14 +252,22 @@ class Winner:
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
-class ThirdParty(DrivingRole, name="third party"):
+class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
     """A of the paper: holds no data; compares subsets by what the participants report."""
 
-    def __init__(self, params: Params) -> None:
+    def __init__(self, params: Params, checkpoints: Path | None = None) -> None:
         self._params = params
+        self.keep_checkpoints(checkpoints, THIRD_PARTY, params)
+        self._subsets: list[Masks] = []
+        self._best: swarm.Best | None = None
+        self._owner = 0
+        self._history: list[dict[str, Any]] = []
+        self._particles: swarm.Swarm | None = None
+        self._swarm_state: State | None = None
 
     async def drive(self, net: Network) -> Winner:
         """Algorithm 1, seen from A."""
+        await self.begin(net)
         parties = net.members("participant")
         greetings = await net.ask("participant", Hello(), Greeting)
         keys = {party: g.key for party, g in zip(parties, greetings, strict=True)}
@@ -249,24 +280,49 @@ class ThirdParty(DrivingRole, name="third party"):
                 "Agree on the columns, then start again.",
             )
         if self._params.mode == "federated-fitness":
-            return await self._common_swarm(n_features, net)
+            await self._common_swarm(n_features, net)
+        else:
+            await self._exchange(parties, n_features, net)
+        await self.finish(net)
+        assert self._best is not None  # noqa: S101 - there is at least one round
+        return Winner(self._best.mask, self._best.fitness, self._history)
+
+    async def _exchange(self, parties: Sequence[str], n_features: int, net: Network) -> None:
+        """Rounds of local searches and comparisons; both are units that are not done twice."""
         rounds = 1 if self._params.mode == "best-of-local" else self._params.n_rounds
-        best: swarm.Best | None = None
-        owner = 0
-        history: list[dict[str, Any]] = []
-        for number in range(1, rounds + 1):
-            replies = await net.ask("participant", SearchWanted(number), LocalSubset)
-            subsets = [r.mask.array(shape=(n_features,)).astype(bool) for r in replies]
-            winner, accuracy = await self._compare(subsets, number, net)
-            found = swarm.Best(subsets[winner], accuracy)
-            if best is None or found.beats(best):
-                best, owner = found, winner
-            history.append(self._point(number, number * self._steps(), best))
-            mask = PublicArray.of(best.mask)
-            told = {p: GlobalSubset(mask, i == owner) for i, p in enumerate(parties)}
+        for number in range(len(self._history) + 1, rounds + 1):
+            if not self._subsets:
+                replies = await net.ask("participant", SearchWanted(number), LocalSubset)
+                self._subsets = [r.mask.array(shape=(n_features,)).astype(bool) for r in replies]
+                await self.done(net)
+            winner, accuracy = await self._compare(self._subsets, number, net)
+            found = swarm.Best(self._subsets[winner], accuracy)
+            if self._best is None or found.beats(self._best):
+                self._best, self._owner = found, winner
+            self._history.append(self._point(number, number * self._steps(), self._best))
+            mask = PublicArray.of(self._best.mask)
+            told = {p: GlobalSubset(mask, i == self._owner) for i, p in enumerate(parties)}
             await net.tell("participant", told)
-        assert best is not None  # noqa: S101 - there is at least one round
-        return Winner(best.mask, best.fitness, history)
+            self._subsets = []
+            await self.done(net)
+
+    def checkpoint(self) -> State:
+        """What the participants have told, and the common swarm if there is one."""
+        best = self._best
+        return {
+            "subsets": self._subsets,
+            "best": None if best is None else [best.mask, best.fitness],
+            "owner": self._owner,
+            "history": self._history,
+            "swarm": None if self._particles is None else self._particles.to_plain(),
+        }
+
+    def restore(self, saved: State) -> None:
+        """Go on after the last finished search, comparison or round."""
+        self._subsets, self._owner = saved["subsets"], saved["owner"]
+        self._best = None if saved["best"] is None else swarm.Best(*saved["best"])
+        self._history = saved["history"]
+        self._swarm_state = saved["swarm"]
 
     async def _compare(
         self, subsets: Sequence[Masks], step: int, net: Network
@@ -322,28 +378,31 @@ class ThirdParty(DrivingRole, name="third party"):
             "n_features": int(best.mask.sum()),
         }
 
-    async def _common_swarm(self, n_features: int, net: Network) -> Winner:
+    async def _common_swarm(self, n_features: int, net: Network) -> None:
         """One swarm at A whose fitness is the pooled accuracy."""
-        particles = swarm.Swarm(
+        n_iterations = self._params.n_iterations
+        particles = self._particles = swarm.Swarm(
             n_features,
             self._params.n_particles,
             generator(self._params.seed, THIRD_PARTY),
             self._params.max_features,
             self._params.decoding,
         )
-        history = []
-        for step in range(self._params.n_iterations * self._params.n_rounds):
+        if self._swarm_state is not None:
+            particles.load(self._swarm_state)
+        for step in range(len(self._history), n_iterations * self._params.n_rounds):
             masks = particles.masks()
             values = await self._values(Particles(step, PublicArray.of(masks)), net)
             particles.learn(values, masks)
-            particles.move(step % self._params.n_iterations)
+            particles.move(step % n_iterations)
             assert particles.best is not None  # noqa: S101 - learn sets it
-            number = step // self._params.n_iterations + 1
-            history.append(self._point(number, step + 1, particles.best))
-        assert particles.best is not None  # noqa: S101 - at least one step ran
-        best = particles.best
-        await net.tell("participant", GlobalSubset(PublicArray.of(best.mask), own=False))
-        return Winner(best.mask, best.fitness, history)
+            self._best = particles.best
+            self._history.append(self._point(step // n_iterations + 1, step + 1, particles.best))
+            if (step + 1) % n_iterations == 0:
+                await self.done(net)
+        assert self._best is not None  # noqa: S101 - at least one step ran
+        told = GlobalSubset(PublicArray.of(self._best.mask), own=False)
+        await net.tell("participant", told)
 
 
 PROTOCOL = Protocol(
@@ -360,6 +419,7 @@ PROTOCOL = Protocol(
         MaskedShortfalls,
         Accuracies,
         GlobalSubset,
+        *SIGNALS.messages,
     ),
     roles=(ThirdParty, Participant),
 )
@@ -370,6 +430,7 @@ def build_nodes(
     targets: Mapping[str, Target | None],
     params: Params,
     known: Mapping[str, subset_fitness.SubsetFitness] | None = None,
+    checkpoints: Path | None = None,
 ) -> dict[str, Sequence[Role]]:
     """A neutral third party and one participant per party; ``known`` as in `LocalSearch`."""
     if THIRD_PARTY in tables or len(tables) < 2:
@@ -379,11 +440,11 @@ def build_nodes(
             "FPSO-FS needs at least two parties, none of them with the third party's name.",
             "Add or rename a party.",
         )
-    nodes: dict[str, Sequence[Role]] = {THIRD_PARTY: (ThirdParty(params),)}
+    nodes: dict[str, Sequence[Role]] = {THIRD_PARTY: (ThirdParty(params, checkpoints),)}
     for party, table in tables.items():
         target = classes_of(party, targets)
         role: Role = Absent(Participant)
         if not is_elsewhere(table):
-            role = Participant(table, target, params, (known or {}).get(party))
+            role = Participant(table, target, params, (known or {}).get(party), checkpoints)
         nodes[party] = (role,)
     return nodes

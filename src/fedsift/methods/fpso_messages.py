@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from fedsift.crypto.wire import PublicKeys
 from fedsift.protocol import MaskedArray, Message, PublicArray, message
+from fedsift.protocol.resume import signals_between
+
+SIGNALS = signals_between("third party", "participant")
 
 
 @message(flow="third party -> participant", reveals="nothing: asks for a masking key")

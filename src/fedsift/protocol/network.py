@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from fedsift.errors import CryptoError, PartyFailed, ProtocolError
 from fedsift.protocol.message import Message
@@ -47,6 +47,17 @@ class Network(Protocol):
         timeout_seconds: float | None = None,
     ) -> None:
         """Send without expecting more than a confirmation."""
+        ...
+
+    def account(self) -> dict[str, Any]:
+        """Traffic and disclosures that this site has counted so far; plain values, no content.
+
+        Empty at a role that has the driver beside it, whose account has everything.
+        """
+        ...
+
+    def go_on(self, account: Mapping[str, Any]) -> None:
+        """Count on from the account of an interrupted run."""
         ...
 
 

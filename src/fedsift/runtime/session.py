@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from fedsift.errors import BadFrame, FedsiftError, UndeclaredFlow
 from fedsift.protocol.codec import MAX_FRAME_BYTES, Codec, Done, Fault
@@ -19,6 +22,7 @@ from fedsift.protocol.message import Message, sealed_parts
 from fedsift.protocol.policy import OPEN, Policy, check_message
 from fedsift.protocol.protocol import Protocol
 from fedsift.protocol.transcript import Entry, Transcript
+from fedsift.result import Disclosure
 
 _UNDECLARED = (Fault, Done)
 """Answers of the runtime itself: any role may send them, they carry no data."""
@@ -150,6 +154,16 @@ class Session:
         if self._observer is not None:
             progress = Progress(round_number, sender.party, receiver.party, name, len(frame))
             self._observer(progress)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Transcript and ledger so far as plain values, for a checkpoint."""
+        rows = [msgspec.to_builtins(row) for row in self.ledger.rows()]
+        return {"traffic": self.transcript.to_plain(), "disclosures": rows}
+
+    def go_on(self, saved: Mapping[str, Any]) -> None:
+        """Count on from what :meth:`to_plain` gave in an interrupted run."""
+        self.transcript.go_on(saved["traffic"])
+        self.ledger.merge(msgspec.convert(saved["disclosures"], list[Disclosure]))
 
 
 def fault_of(error: BaseException) -> Fault:

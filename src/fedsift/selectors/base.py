@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import numbers
+import os
 import warnings
 from abc import abstractmethod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,6 +93,16 @@ class FederatedSelector(SelectorMixin, BaseEstimator):
             names = [f"{party}.{name}" for party, name in pairs]
         self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
+
+    def _checkpoints(self):
+        """Directory for checkpoints, or None."""
+        if self.checkpoint is None or isinstance(self.checkpoint, (str, os.PathLike)):
+            return None if self.checkpoint is None else Path(self.checkpoint)
+        raise ParameterError(
+            f"checkpoint is a {type(self.checkpoint).__name__}.",
+            "The path of a directory is needed, or None to keep no checkpoints.",
+            "Correct it.",
+        )
 
     def _seed(self):
         """An integer seed from scikit-learn's ``random_state``, or None."""

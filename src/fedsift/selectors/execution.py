@@ -15,6 +15,7 @@ from fedsift.errors import ParameterError
 from fedsift.protocol import Message, Policy, Protocol, Role, Transcript
 from fedsift.protocol.policy import OPEN, PlannedDisclosure, check_before
 from fedsift.protocol.protocol import placement_of
+from fedsift.protocol.resume import forget_finished
 from fedsift.result import SelectionResult
 from fedsift.runtime import EMBEDDED, Outcome, Player
 from fedsift.runtime.exchange import DEFAULT_TIMEOUT_SECONDS
@@ -95,7 +96,7 @@ def execute(
 ) -> Outcome:
     """Check the policies, then run; with every party in this process if no player is given."""
     make_plan(prepared, policies)
-    return (player or EMBEDDED).play(
+    outcome = (player or EMBEDDED).play(
         prepared.protocol,
         prepared.nodes,
         policies={party: policies.get(party, OPEN) for party in prepared.nodes},
@@ -105,6 +106,8 @@ def execute(
         protected=prepared.security_bits > 0,
         on_interrupt=on_interrupt,
     )
+    forget_finished(prepared.nodes)
+    return outcome
 
 
 def build_result(

@@ -38,6 +38,9 @@ class FPSOSelector(FederatedSelector):
         Judges subsets instead of nearest neighbours, much more slowly.
     decoding : {"threshold", "random"}
         A position above one half chooses a feature, or one above a random number (the paper).
+    checkpoint : path, optional
+        Directory in which every party keeps its own state while the run goes on. If it holds an
+        interrupted run of the same job, ``fit`` continues there.
     parties : int or array of row owners
         How to split arrays; ignored when ``fit`` gets a federation.
     security : {"secure", "plain"}
@@ -73,6 +76,7 @@ class FPSOSelector(FederatedSelector):
         k=3,
         classifier=None,
         decoding="threshold",
+        checkpoint=None,
         parties=3,
         security="secure",
         policy=None,
@@ -88,6 +92,7 @@ class FPSOSelector(FederatedSelector):
         self.k = k
         self.classifier = classifier
         self.decoding = decoding
+        self.checkpoint = checkpoint
         self.parties = parties
         self.security = security
         self.policy = policy
@@ -169,7 +174,9 @@ class FPSOSelector(FederatedSelector):
             protected=self.security == "secure",
             seed=self._seed(),
         )
-        nodes = fpso.build_nodes(federation.tables, federation.targets, params)
+        nodes = fpso.build_nodes(
+            federation.tables, federation.targets, params, checkpoints=self._checkpoints()
+        )
         bits = 128 if params.protected and self.aggregation == "masked" else 0
         used = fpso.messages_used(params)
         return federation, Prepared(fpso.PROTOCOL, nodes, used, bits), params

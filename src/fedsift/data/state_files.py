@@ -1,0 +1,247 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Each party's own files: its part of a model, or of an unfinished run.
+
+A state is a nested mapping of arrays and plain values. It is written as one ``.npz`` archive with a
+JSON index, without pickle, readable by the owner alone, and replaces an older file in one step.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from fedsift.errors import FileProblem
+
+State = dict[str, Any]
+"""Arrays and plain values by name, nested."""
+
+_FORMAT = "fedsift part 1"
+_PART, _CHECKPOINT = ".fedsift-part", ".fedsift-checkpoint"
+_NEW = ".new"
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def write_state(path: Path, state: Mapping[str, Any]) -> None:
+    """Write a state; an interrupted write leaves the old file as it was."""
+    try:
+        _write(path, state)
+    except OSError as error:
+        raise FileProblem(
+            f"{path} could not be written ({_reason(error)}).",
+            "A directory with enough space and write permission is needed.",
+            "Free some space or choose another directory; an older file is untouched.",
+        ) from error
+
+
+def read_state(path: Path) -> State:
+    """Read what :func:`write_state` wrote; tensors come back as tensors."""
+    try:
+        return _read(path)
+    except FileNotFoundError as error:
+        raise FileProblem(
+            f"There is no {path}.",
+            "The file of this party's part is needed.",
+            "Check the directory; every party keeps its own part.",
+        ) from error
+    except _UNREADABLE as error:
+        raise FileProblem(
+            f"{path} is not a readable part of a model.",
+            f"A file of format {_FORMAT!r} is needed.",
+            "Write the model again, or restore the file from a backup.",
+        ) from error
+
+
+class Checkpoints:
+    """The unfinished run of one role: one file per unit of work, the last two kept.
+
+    Two, because one role may have saved a unit that others have not. Errors name files without
+    their directory, since other parties may get to read them.
+
+    Parameters
+    ----------
+    directory : Path
+        Made when the first file is written.
+    party, role : str
+        Whose files these are; others in the directory are left alone.
+    """
+
+    def __init__(self, directory: Path, party: str, role: str) -> None:
+        self._directory = directory
+        self._stem = f"{safe_name(party)}.{safe_name(role)}"
+
+    def path(self, unit: int) -> Path:
+        """File of one unit."""
+        return self._directory / f"{self._stem}.{unit:05d}{_CHECKPOINT}"
+
+    def units(self) -> list[int]:
+        """Units that can be continued from, earlier ones first."""
+        pattern = re.compile(re.escape(self._stem) + r"\.(\d{5,})" + re.escape(_CHECKPOINT))
+        found = [pattern.fullmatch(path.name) for path in self._directory.glob("*" + _CHECKPOINT)]
+        return sorted(int(match[1]) for match in found if match)
+
+    def save(self, unit: int, state: Mapping[str, Any]) -> None:
+        """Write a unit and forget all but the one before it."""
+        try:
+            _write(self.path(unit), state)
+            for old in self.units():
+                if old < unit - 1:
+                    self.path(old).unlink(missing_ok=True)
+        except OSError as error:
+            raise FileProblem(
+                f"The checkpoint {self.path(unit).name} could not be written ({_reason(error)}).",
+                "A directory with enough space and write permission is needed.",
+                "Free some space and resume the run; the checkpoint before it is untouched.",
+            ) from error
+
+    def load(self, unit: int) -> State:
+        """Read a unit."""
+        try:
+            return _read(self.path(unit))
+        except _UNREADABLE as error:
+            raise FileProblem(
+                f"The checkpoint {self.path(unit).name} is not readable.",
+                "An interrupted run continues from files that are as they were written.",
+                "Restore the file from a backup, or remove the checkpoints of all parties and "
+                "start anew.",
+            ) from error
+
+    def forget_after(self, unit: int) -> None:
+        """Remove later units, which the run is about to do again."""
+        for later in self.units():
+            if later > unit:
+                self.path(later).unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Remove all files of this role, also half-written ones."""
+        for path in self._directory.glob("*" + _NEW):
+            if path.name.startswith(self._stem + "."):
+                path.unlink(missing_ok=True)
+        for unit in self.units():
+            self.path(unit).unlink(missing_ok=True)
+
+
+def unfinished(directory: Path) -> tuple[str, ...]:
+    """Names of the checkpoints in a directory, of all parties."""
+    return tuple(sorted(path.name for path in directory.glob("*" + _CHECKPOINT)))
+
+
+def part_path(directory: Path, party: str) -> Path:
+    """Where a party's part of a finished model lies."""
+    return directory / f"{safe_name(party)}{_PART}"
+
+
+def safe_name(name: str) -> str:
+    """A file name for a party or role, on any file system, different for different ones."""
+    return "".join(
+        c if c.isascii() and (c.isalnum() or c in "-_") else f"%{ord(c):x}" for c in name
+    )
+
+
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    RecursionError,
+    BadZipFile,
+)
+
+
+def _write(path: Path, state: Mapping[str, Any]) -> None:
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    index = json.dumps({"format": _FORMAT, "state": _plain(state, arrays)})
+    buffer = io.BytesIO()
+    np.savez(buffer, index=np.frombuffer(index.encode(), dtype=np.uint8), **arrays)  # type: ignore[arg-type]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # mkstemp makes files that only their owner can read.
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".", suffix=_NEW)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(buffer.getvalue())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _read(path: Path) -> State:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    index = json.loads(arrays.pop("index").tobytes())
+    if index["format"] != _FORMAT:
+        raise KeyError("format")
+    state: State = _restored(index["state"], arrays)
+    return state
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__
+
+
+def _plain(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    """JSON for a value; arrays go to the archive and leave a reference."""
+    if isinstance(value, _PLAIN):
+        return {"value": value}
+    if isinstance(value, Mapping):
+        return {"map": [[_key(key), _plain(item, arrays)] for key, item in value.items()]}
+    # Whoever has tensors has imported torch; everybody else need not.
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return {"tensor": _stored(value.detach().numpy(), arrays)}
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return {"integers": [str(int(v)) for v in value.ravel()], "shape": list(value.shape)}
+    if isinstance(value, np.ndarray):
+        return {"array": _stored(value, arrays)}
+    if isinstance(value, (list, tuple)):
+        if all(isinstance(item, _PLAIN) for item in value):
+            return {"value": list(value)}
+        return {"list": [_plain(item, arrays) for item in value]}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, np.generic):
+        return {"value": value.item()}
+    raise TypeError(f"a state holds no {type(value).__name__}")
+
+
+def _key(key: Any) -> Any:
+    return key if isinstance(key, (str, int)) else str(key)
+
+
+def _stored(array: np.ndarray[Any, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> str:
+    name = f"a{len(arrays)}"
+    arrays[name] = array
+    return name
+
+
+def _restored(node: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
+    if "map" in node:
+        return {key: _restored(item, arrays) for key, item in node["map"]}
+    if "tensor" in node:
+        import torch
+
+        return torch.from_numpy(arrays[node["tensor"]].copy())
+    if "integers" in node:
+        numbers = [int(text) for text in node["integers"]]
+        return np.array(numbers, dtype=object).reshape(node["shape"])
+    if "array" in node:
+        return arrays[node["array"]].copy()
+    if "list" in node:
+        return [_restored(item, arrays) for item in node["list"]]
+    if "bytes" in node:
+        return bytes.fromhex(node["bytes"])
+    return node["value"]

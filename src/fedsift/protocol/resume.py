@@ -1,0 +1,415 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints: every role keeps its own state, and an interrupted run goes on from there.
+
+The driver divides its work into *units*: an epoch, a round, a tested group. When one is finished it
+tells every other role to save its state and then saves its own, so that whatever the driver has,
+all others have too. A run begins with unit 0, in which nothing is finished yet.
+
+To go on, the driver asks everybody which units they have of this run (:class:`Progress`), picks the
+last one that is common to all, and has everybody load it (:class:`Resume`). Keys, masks and other
+preparations are made anew. Every role checks for itself that its data and the settings are those
+the file was written with; digests and states never leave it. Traffic and disclosures are saved too
+and counted on, so that the outcome of a resumed run tells all that was sent.
+
+A role gets all of this from :class:`Resumable`; it only says what to remember (``checkpoint``) and
+how to take it over (``restore``). Where the driver was given no directory, nothing is sent and
+nothing is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from importlib import metadata
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar, cast
+
+import msgspec
+import numpy as np
+
+from fedsift.data.fingerprint import fingerprint
+from fedsift.data.state_files import Checkpoints, State
+from fedsift.data.table import PartyTable
+from fedsift.data.target import Target
+from fedsift.errors import AlignmentError, FileProblem, ParameterError, PartyFailed
+from fedsift.protocol.message import Message, message
+from fedsift.protocol.network import Network, T
+from fedsift.protocol.role import DrivingRole, Handler, Role
+
+_QUERY = -1
+"""In place of a unit: tell which ones are there."""
+
+M = TypeVar("M", bound=Message)
+
+
+class Resume(Message, frozen=True):
+    """Asks which units of a run are there, or to go on after one of them (0: begin)."""
+
+    run: str
+    unit: int
+
+
+class Progress(Message, frozen=True):
+    """Which units the sender has, and of which run; nothing else."""
+
+    run: str
+    units: tuple[int, ...]
+
+
+class Save(Message, frozen=True):
+    """A unit is finished: asks to save the own state."""
+
+    unit: int
+
+
+class Finished(Message, frozen=True):
+    """The run is over: checkpoints may be removed once it has been closed everywhere."""
+
+
+@dataclass(frozen=True)
+class Signals:
+    """The messages above, declared for a driver and one other role."""
+
+    role: str
+    resume: type[Resume]
+    progress: type[Progress]
+    save: type[Save]
+    finished: type[Finished]
+
+    @property
+    def messages(self) -> tuple[type[Message], ...]:
+        """For the protocol's list."""
+        return self.resume, self.progress, self.save, self.finished
+
+
+def signals_between(driver: str, role: str, suffix: str = "") -> Signals:
+    """Declare the messages; ``suffix`` tells those of a second role from those of the first."""
+    there, back = f"{driver} -> {role}", f"{role} -> {driver}"
+    tells = "nothing: which units of an interrupted run are finished"
+    return Signals(
+        role,
+        _declared(Resume, suffix, there, tells),
+        _declared(Progress, suffix, back, tells),
+        _declared(Save, suffix, there, "nothing: a unit of work is finished"),
+        _declared(Finished, suffix, there, "nothing: the run is over"),
+    )
+
+
+def _declared(base: type[M], suffix: str, flow: str, reveals: str) -> type[M]:
+    made = msgspec.defstruct(base.__name__ + suffix, [], bases=(base,), frozen=True)
+    return cast("type[M]", message(flow=flow, reveals=reveals)(cast("type[Message]", made)))
+
+
+class Kept:
+    """The checkpoints of one role, bound to a job and to the data they were made with.
+
+    Parameters
+    ----------
+    directory : Path
+    party, role : str
+    job : mapping
+        Settings that must not change.
+    data : str
+        Digest of the party's data; compared here, never sent.
+    """
+
+    def __init__(
+        self, directory: Path, party: str, role: str, job: Mapping[str, Any], data: str
+    ) -> None:
+        self._files = Checkpoints(directory, party, role)
+        self._party = party
+        self._job = dict(job)
+        self._data = data
+        self.unit = 0
+        self.run = ""
+        self.over = False
+
+    def found(self) -> tuple[str, tuple[int, ...]]:
+        """Run and units on file; refuses those of another job or of other data."""
+        units = self._files.units()
+        if not units:
+            return "", ()
+        return str(self._checked(units[-1])["run"]), tuple(units)
+
+    def begin(self, run: str, state: State, net: Network) -> None:
+        """Start a run; never on top of another unfinished one."""
+        if self._files.units():
+            raise FileProblem(
+                f"Party {self._party!r} has a checkpoint of another unfinished run.",
+                "A new run needs a directory without checkpoints.",
+                "Resume that run, or remove its files or choose another directory.",
+            )
+        self._files.clear()
+        self.run = run
+        self.save(0, state, net)
+
+    def save(self, unit: int, state: State, net: Network) -> None:
+        """Write the state after a unit, and what the run has disclosed so far."""
+        header = {"run": self.run, "job": self._job, "data": self._data, "account": net.account()}
+        self._files.save(unit, {**header, "state": state})
+        self.unit = unit
+
+    def load(self, run: str, unit: int, net: Network) -> State:
+        """Go on after a unit; later ones are about to be done again."""
+        saved = self._checked(unit)
+        if saved["run"] != run:
+            raise self.lacking(unit)
+        self._files.forget_after(unit)
+        self.run, self.unit = run, unit
+        net.go_on(saved["account"])
+        state: State = saved["state"]
+        return state
+
+    def clear(self) -> None:
+        """Forget the run."""
+        self._files.clear()
+
+    def lacking(self, unit: int) -> FileProblem:
+        """The error of a role that cannot go on from a unit."""
+        return FileProblem(
+            f"Party {self._party!r} has no checkpoint of unit {unit} of this run.",
+            "A run goes on from a unit that all parties have.",
+            "Restore this party's files, or remove those of all parties and start anew.",
+        )
+
+    def _checked(self, unit: int) -> State:
+        if unit not in self._files.units():
+            raise self.lacking(unit)
+        saved = self._files.load(unit)
+        changed = sorted(k for k in {*saved["job"], *self._job} if not self._same(k, saved["job"]))
+        if changed:
+            raise ParameterError(
+                f"The checkpoint belongs to a job with another {', '.join(changed)}.",
+                "An interrupted run continues with the settings it began with.",
+                "Restore the settings, or choose another checkpoint directory to start anew.",
+            )
+        if saved["data"] != self._data:
+            raise AlignmentError(
+                f"The data of party {self._party!r} is not what it was at the checkpoint.",
+                "An interrupted run continues on the same rows and columns.",
+                "Restore the data, or remove the checkpoints of all parties and start anew.",
+            )
+        return saved
+
+    def _same(self, name: str, saved: Mapping[str, Any]) -> bool:
+        return name in saved and name in self._job and bool(saved[name] == self._job[name])
+
+
+class Resumable(Role):
+    """A role that keeps checkpoints. Subclasses name their ``signals`` and what to remember."""
+
+    signals: ClassVar[tuple[Signals, ...]] = ()
+    _kept: Kept | None = None
+
+    def __init_subclass__(
+        cls, *, signals: Signals | tuple[Signals, ...] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init_subclass__(**kwargs)
+        if signals is None:
+            return
+        cls.signals = signals if isinstance(signals, tuple) else (signals,)
+        for each in cls.signals:
+            if each.role == cls.role_name:
+                cls.handlers = {**cls.handlers, **_handlers(each)}
+
+    def checkpoint(self) -> State:
+        """What this role has to remember of the finished units; for its own file only."""
+        return {}
+
+    def restore(self, saved: State) -> None:
+        """Take over what :meth:`checkpoint` gave."""
+
+    def keep_checkpoints(
+        self,
+        directory: Path | None,
+        party: str,
+        params: Any,
+        *content: PartyTable | Target | None,
+        may_change: tuple[str, ...] = (),
+    ) -> None:
+        """Keep checkpoints in a directory; none without one.
+
+        Parameters
+        ----------
+        directory : Path or None
+            This party's own.
+        params : dataclass
+            Settings of the run; all but ``may_change`` must be the same when it goes on.
+        content : tables and targets
+            The party's data.
+        """
+        if directory is not None:
+            job = _settings(params, may_change)
+            self._kept = Kept(directory, party, self.role_name, job, fingerprint(*content))
+
+    @property
+    def keeps_checkpoints(self) -> bool:
+        """Whether states are saved."""
+        return self._kept is not None
+
+    def save_again(self, net: Network) -> None:
+        """Write the own state within a unit, where the next interruption must not lose it."""
+        if self._kept is not None and self._kept.run:
+            self._kept.save(self._kept.unit, self.checkpoint(), net)
+
+    def _go_on(self, ask: Resume, net: Network) -> tuple[str, tuple[int, ...]]:
+        """At a role that answers: tell the units, begin, or load one."""
+        kept = self._kept
+        if kept is None:
+            raise ParameterError(
+                "This party keeps no checkpoints, and the run wants them.",
+                "All parties keep checkpoints, or none does.",
+                "Give this party a directory for them, or run the job without.",
+            )
+        run, units = kept.found()
+        if ask.unit == _QUERY:
+            return run, units
+        if ask.unit == 0 and run != ask.run:
+            kept.begin(ask.run, self.checkpoint(), net)
+        else:
+            self.restore(kept.load(ask.run, ask.unit, net))
+        return ask.run, (ask.unit,)
+
+
+def _handlers(signals: Signals) -> dict[type[Message], Handler]:
+    """What an answering role does with the messages."""
+
+    async def resume(role: Resumable, ask: Resume, net: Network) -> Message:
+        return signals.progress(*role._go_on(ask, net))
+
+    async def save(role: Resumable, ask: Save, net: Network) -> None:
+        if role._kept is not None:
+            role._kept.save(ask.unit, role.checkpoint(), net)
+
+    async def finished(role: Resumable, _ask: Finished, _net: Network) -> None:
+        if role._kept is not None:
+            role._kept.over = True
+
+    return {signals.resume: resume, signals.save: save, signals.finished: finished}
+
+
+class ResumableDriver(Resumable, DrivingRole):
+    """The driving role of a protocol whose runs can be continued."""
+
+    async def begin(self, net: Network) -> bool:
+        """Before everything else: start a run, or say that one goes on and load its state."""
+        kept = self._kept
+        if kept is None:
+            return False
+        run, units = kept.found()
+        if units:
+            unit = await self._last_common(run, units, net)
+            self.restore(kept.load(run, unit, net))
+        else:
+            run, unit = secrets.token_hex(16), 0
+            kept.begin(run, self.checkpoint(), net)
+        for signals in self.signals:
+            if net.members(signals.role):
+                await net.ask(signals.role, signals.resume(run, unit), signals.progress)
+        return bool(units)
+
+    async def _last_common(self, run: str, units: tuple[int, ...], net: Network) -> int:
+        common = set(units)
+        for signals in self.signals:
+            parties = net.members(signals.role)
+            if not parties:
+                continue
+            replies = await net.ask(signals.role, signals.resume(run, _QUERY), signals.progress)
+            for party, reply in zip(parties, replies, strict=True):
+                # Whoever has nothing can begin; everybody else must have this run.
+                there = set(reply.units) if reply.units else {0}
+                common &= there if reply.run == run or not reply.units else set()
+                if not common:
+                    raise PartyFailed(
+                        party,
+                        signals.resume.__name__,
+                        0,
+                        "it has no checkpoint that fits the others' (units "
+                        f"{', '.join(map(str, units))} of this run)",
+                    )
+        return max(common)
+
+    async def done(self, net: Network) -> None:
+        """A unit is finished: everybody saves, this role last."""
+        kept = self._kept
+        if kept is None:
+            return
+        unit = kept.unit + 1
+        for signals in self.signals:
+            if net.members(signals.role):
+                await net.tell(signals.role, signals.save(unit))
+        kept.save(unit, self.checkpoint(), net)
+
+    async def finish(self, net: Network) -> None:
+        """After everything else: nothing is left to continue.
+
+        Files stay until the run has been closed (:func:`forget_finished`): whatever happens on the
+        way there can still be mended by resuming.
+        """
+        if self._kept is None:
+            return
+        for signals in self.signals:
+            if net.members(signals.role):
+                await net.tell(signals.role, signals.finished())
+        self._kept.over = True
+
+    async def collect(
+        self,
+        net: Network,
+        role: str,
+        asks: Mapping[str, Message],
+        reply: type[T],
+        take: Callable[[str, T], None],
+    ) -> None:
+        """Ask several parties; with checkpoints, take and save every answer as it comes.
+
+        If one fails, the answers of the others are still waited for, so that they need not be
+        asked again when the run goes on.
+        """
+        if self._kept is None:
+            answers = await net.ask(role, asks, reply)
+            for party, answer in zip(_in_order(asks, net.members(role)), answers, strict=True):
+                take(party, answer)
+            return
+
+        async def one(party: str) -> None:
+            (answer,) = await net.ask(role, {party: asks[party]}, reply)
+            take(party, answer)
+            self.save_again(net)
+
+        parties = _in_order(asks, net.members(role))
+        outcomes = await asyncio.gather(*map(one, parties), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+
+def forget_finished(nodes: Mapping[str, Sequence[Role]]) -> None:
+    """Remove the checkpoints of a run that has been closed; those of an interrupted one stay."""
+    for roles in nodes.values():
+        for role in roles:
+            if isinstance(role, Resumable) and role._kept is not None and role._kept.over:
+                role._kept.clear()
+
+
+def _in_order(asks: Mapping[str, Message], members: tuple[str, ...]) -> list[str]:
+    return [party for party in members if party in asks]
+
+
+def _settings(params: Any, may_change: tuple[str, ...]) -> dict[str, Any]:
+    """Settings as plain values by name, and the version that a state's meaning depends on."""
+    names = [field.name for field in fields(params) if field.name not in may_change]
+    found = {name: _plain(getattr(params, name)) for name in names}
+    return {**found, "version of fedsift": metadata.version("fedsift")}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return value
+    if isinstance(value, np.ndarray):
+        return hashlib.sha256(repr(value.shape).encode() + value.tobytes()).hexdigest()
+    return repr(value)
