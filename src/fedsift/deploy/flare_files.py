@@ -83,25 +83,6 @@ def connections() -> dict[str, Any]:
     return {"allow_adhoc_conns": False}
 
 
-def move_hub(kit: Path, host: str, port: int) -> None:
-    """Let a kit dial, or listen at, another port; for federations on one machine."""
-    target = f"{host}:{port}"
-    for name in ("fed_server.json", "fed_client.json"):
-        path = kit / "startup" / name
-        if path.is_file():
-            content = json.loads(path.read_text(encoding="utf-8"))
-            server = content["servers"][0]
-            server["service"]["target"] = target
-            if "admin_port" in server:
-                server["admin_port"] = port
-            path.write_text(json.dumps(content, indent=2), encoding="utf-8")
-    path = kit / "startup" / "fed_admin.json"
-    if path.is_file():
-        content = json.loads(path.read_text(encoding="utf-8"))
-        content["admin"]["port"] = port
-        path.write_text(json.dumps(content, indent=2), encoding="utf-8")
-
-
 def _common(default: dict[str, Any], allowed: str) -> dict[str, Any]:
     made = copy.deepcopy(default)
     made["class_list_enforcement_mode"] = "enforce"

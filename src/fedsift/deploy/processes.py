@@ -228,6 +228,19 @@ def stop(kit: Kit, grace_seconds: float = _GRACE_SECONDS) -> tuple[int, ...]:
     return tuple(ended)
 
 
+def send(pids: Iterable[int], number: int) -> None:
+    """Send a signal to processes; those that are gone are left out."""
+    for process in _processes(pids):
+        _signal(process, number)
+
+
+def wait_until_gone(pids: Iterable[int], timeout_seconds: float = _GRACE_SECONDS) -> None:
+    """Wait for processes to end, and take note of those that were ours."""
+    import psutil
+
+    psutil.wait_procs(_processes(pids), timeout=timeout_seconds)
+
+
 def log_files(kit: Kit) -> tuple[Path, ...]:
     """Where a member's log is, the most telling file first."""
     places = (kit.folder / _LOG, kit.folder / _RUN / _CONSOLE)
