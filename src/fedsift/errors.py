@@ -28,6 +28,10 @@ a cell value, so it may be shown to another party as it is.
         BadFrame           E401  bytes that are no allowed message
         UndeclaredFlow     E402  a message sent where its declaration does not allow
         PartyFailed        E403  a party raised, timed out or vanished
+        Disagreement       E404  sites run different jobs or versions
+        SiteUnreachable    E405  a site does not answer on the line
+        RunEnded           E406  another site, or the engine, ended the run
+        MemberDown         E407  the hub or a member of a federation is not up
       PolicyViolation      E501                      exit 4
 """
 
@@ -207,6 +211,40 @@ class PartyFailed(ProtocolError):
             "Every party must answer every request.",
             f"Look at the log of {party!r}, mend the cause there and run the job again.",
         )
+
+
+class Disagreement(ProtocolError):
+    """Two sites do not run the same job, or not the same version of the relay."""
+
+    code = "E404"
+
+
+class SiteUnreachable(ProtocolError):
+    """A site does not answer; ``refused`` is the code it gave, if it refused openly."""
+
+    code = "E405"
+
+    def __init__(self, site: str, reason: str, *, refused: str = "") -> None:
+        self.site = site
+        self.reason = reason
+        self.refused = refused
+        super().__init__(
+            f"Site {site!r} cannot be reached: {reason}.",
+            "All sites of a job must be up for its whole length.",
+            f"Check that {site!r} is running and connected, then run the job again.",
+        )
+
+
+class RunEnded(ProtocolError):
+    """Another site, or the engine that carries the messages, ended the run."""
+
+    code = "E406"
+
+
+class MemberDown(ProtocolError):
+    """The hub or another member of a federation is not up, or cannot be reached from here."""
+
+    code = "E407"
 
 
 class PolicyViolation(FedsiftError):

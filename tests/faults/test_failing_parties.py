@@ -11,19 +11,11 @@ from fedsift.errors import AlignmentError, BadFrame, FedsiftError, PartyFailed, 
 from fedsift.methods import filter_messages as wire
 from fedsift.methods import filters
 from fedsift.methods.filter_scores import Params
-from fedsift.protocol import (
-    Codec,
-    DrivingRole,
-    Message,
-    Protocol,
-    PublicArray,
-    Role,
-    handles,
-    message,
-)
+from fedsift.protocol import Codec, PublicArray, handles
 from fedsift.runtime import run_embedded
 from fedsift.runtime.session import Address, Session
 from helpers import bank_and_registry, labelled
+from toy_protocol import TOY, Answerer, Asker, Helper
 
 PARAMS = Params(score="gini", n_features_to_select=1, seed=0)
 SECRET = "s3cr3t-cell"
@@ -142,52 +134,6 @@ def test_no_thread_outlives_an_honest_run():
     before = set(threading.enumerate())
     run_embedded(filters.PROTOCOL, nodes)
     assert set(threading.enumerate()) <= before
-
-
-@message(flow="asker -> answerer", reveals="nothing: test")
-class Question(Message, frozen=True):
-    number: int
-
-
-@message(flow="answerer -> asker", reveals="answers: a number")
-class Answer(Message, frozen=True):
-    number: int
-
-
-@message(flow="answerer -> helper", reveals="nothing: test")
-class SubQuestion(Message, frozen=True):
-    number: int
-
-
-@message(flow="helper -> answerer", reveals="hints: a number")
-class Hint(Message, frozen=True):
-    number: int
-
-
-class Asker(DrivingRole, name="asker"):
-    def __init__(self, role="answerer", reply=Answer):
-        self.role, self.reply = role, reply
-
-    async def drive(self, net):
-        return [a.number for a in await net.ask(self.role, Question(3), self.reply)]
-
-
-class Answerer(Role, name="answerer"):
-    @handles(Question)
-    async def answer(self, ask, net):
-        hints = (
-            await net.ask("helper", SubQuestion(ask.number), Hint) if net.members("helper") else []
-        )
-        return Answer(ask.number + sum(h.number for h in hints))
-
-
-class Helper(Role, name="helper"):
-    @handles(SubQuestion)
-    async def hint(self, ask, net):
-        return Hint(10 * ask.number)
-
-
-TOY = Protocol("toy", (Question, Answer, SubQuestion, Hint), (Asker, Answerer, Helper))
 
 
 def test_a_role_may_ask_others_while_it_answers_and_replies_come_in_party_order():

@@ -88,6 +88,9 @@ class Envelopes:
         Public keys of the others.
     session : str
         Names the run, the same at all organisations; envelopes of another one do not open.
+    fresh : mapping of str to bytes, optional
+        Secrets agreed with the others for this session alone. They become part of the keys, so
+        that an organisation's key that is stolen later does not open recorded envelopes.
 
     Examples
     --------
@@ -99,7 +102,12 @@ class Envelopes:
     """
 
     def __init__(
-        self, name: str, key: OrganisationKey, pinned: Mapping[str, bytes], session: str
+        self,
+        name: str,
+        key: OrganisationKey,
+        pinned: Mapping[str, bytes],
+        session: str,
+        fresh: Mapping[str, bytes] | None = None,
     ) -> None:
         self._name = name
         self._keys: dict[tuple[str, str, Kind], AESGCM] = {}
@@ -109,7 +117,7 @@ class Envelopes:
         for peer, public in pinned.items():
             if peer == name:
                 continue
-            shared = key.agree(public)
+            shared = key.agree(public) + (fresh or {}).get(peer, b"")
             for sender, receiver in ((name, peer), (peer, name)):
                 for kind in kinds:
                     derived = _derived(shared, session, sender, receiver, kind)

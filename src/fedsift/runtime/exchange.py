@@ -13,8 +13,9 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from fedsift.errors import FedsiftError, PartyFailed, PolicyViolation, UndeclaredFlow
+from fedsift.errors import FedsiftError, PartyFailed, PolicyViolation, RunEnded, UndeclaredFlow
 from fedsift.protocol.codec import Done, Fault
 from fedsift.protocol.message import Message
 from fedsift.protocol.network import T
@@ -104,6 +105,18 @@ class Door:
         """Send without expecting more than a confirmation."""
         await self.ask(role, message, Done, timeout_seconds=timeout_seconds)
 
+    def account(self) -> dict[str, Any]:
+        """Traffic and disclosures so far; empty beside the driver, whose account has everything."""
+        session = self._exchange.session
+        driving = session.protocol.roles[0].role_name
+        driver_is_here = set(session.members(driving)) & set(self._exchange.nodes)
+        return {} if driver_is_here and self._address.role != driving else session.to_plain()
+
+    def go_on(self, account: Mapping[str, Any]) -> None:
+        """Count on from the account of an interrupted run."""
+        if account:
+            self._exchange.session.go_on(account)
+
 
 class Exchange:
     """The state of one run in this process: session, nodes, time limits."""
@@ -146,6 +159,13 @@ class Exchange:
         except TimeoutError:
             reason = f"no answer within {limit:g} seconds"
             raise PartyFailed(receiver.party, name, round_number, reason) from None
+        except (PartyFailed, PolicyViolation, RunEnded):
+            raise
+        except FedsiftError as error:
+            reason = f"{error.code}: {error.found}"
+            raise PartyFailed(
+                receiver.party, name, round_number, reason, cause_code=error.code
+            ) from error
         try:
             received = self.session.open(answer, sender, [reply])
             self.session.check_flow(received, receiver, sender)
@@ -174,11 +194,19 @@ class Exchange:
             role = self.nodes[receiver.party].roles[receiver.role]
             message = session.open(request.frame, receiver, session.inbound(receiver.role))
             session.check_flow(message, sender, receiver)
+            self.saw(request.frame, message, request.round_number, sender, receiver)
             answer = await role.handle(message, self.door(receiver, request.round_number))
-            return session.seal(answer, receiver, sender)
+            frame = session.seal(answer, receiver, sender)
+            self.saw(frame, answer, request.round_number, receiver, sender)
+            return frame
         except Exception as error:
             _log.debug("party %s failed", receiver.party, exc_info=True)
             return session.codec.encode(fault_of(error))
+
+    def saw(
+        self, frame: bytes, message: Message, round_number: int, sender: Address, receiver: Address
+    ) -> None:
+        """Take note at the answering role; nothing to do where the asking one has noted it."""
 
 
 def failure(fault: Fault, party: str, name: str, round_number: int) -> FedsiftError:

@@ -1,0 +1,219 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""One site of several: it plays its own roles and reaches the others over a sealed line.
+
+Every site runs the same script and so plays the same protocols in the same order; each is a
+*stage*. The site of the driving role drives it and then closes it everywhere; until then every
+other site answers. A site that still computes says so, which tells a slow site from a dead one. A
+site that fails cancels the run everywhere; one that hears nothing from the driver for too long ends
+its part by itself. Nothing waits without a limit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self
+
+from fedsift.errors import FedsiftError, RunEnded, SiteUnreachable
+from fedsift.protocol.absent import Absent
+from fedsift.protocol.codec import Fault
+from fedsift.protocol.policy import Policy
+from fedsift.protocol.protocol import Protocol
+from fedsift.protocol.role import DrivingRole, Role
+from fedsift.runtime.exchange import DEFAULT_TIMEOUT_SECONDS, failure, shown
+from fedsift.runtime.line import Patience
+from fedsift.runtime.outcome import Outcome, added
+from fedsift.runtime.relay_courier import Courier
+from fedsift.runtime.relay_desk import Desk
+from fedsift.runtime.relay_stage import Stage
+from fedsift.runtime.relay_state import RunState
+from fedsift.runtime.relay_wire import Tally
+from fedsift.runtime.sealed import SealedLine
+from fedsift.runtime.session import Observer, fault_of
+from fedsift.runtime.threads import in_thread
+
+_TICK_SECONDS = 0.2
+"""How often a wait looks whether the engine has given up."""
+
+
+class SitePlayer:
+    """Plays this site's part in every protocol of a job; use it in a ``with`` statement.
+
+    Parameters
+    ----------
+    members : mapping of party -> site
+        Where every party of the job lives, the same at all sites.
+    line : SealedLine
+        To the other sites.
+    patience : Patience, optional
+        How long to wait for them.
+    """
+
+    def __init__(
+        self, members: Mapping[str, str], line: SealedLine, patience: Patience | None = None
+    ) -> None:
+        self._line = line
+        self._patience = patience or Patience()
+        self._state = RunState()
+        self._courier = Courier(line, members, self._patience, self._state)
+        self._desk = Desk(self._patience, self._state)
+        self._stages = 0
+
+    def __repr__(self) -> str:
+        return f"<player at {self._line.site!r}>"
+
+    @property
+    def home(self) -> tuple[str, ...] | None:
+        """Parties that live here."""
+        return self._courier.parties_at(self._line.site)
+
+    def __enter__(self) -> Self:
+        """Meet the other sites and agree on the job; refuses those that run another one."""
+        self._line.serve(self._desk.answer)
+        try:
+            self._courier.greet_all()
+        except BaseException as error:
+            self._give_up(error)
+            raise
+        self._courier.start_beating()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # The line stays served: the last reply may have been lost and be asked for again.
+        self._courier.stop()
+        if error is not None:
+            self._give_up(error)
+
+    def play(
+        self,
+        protocol: Protocol,
+        nodes: Mapping[str, Sequence[Role]],
+        *,
+        policies: Mapping[str, Policy] | None = None,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        protected: bool = True,
+        observer: Observer | None = None,
+        on_interrupt: Callable[[], None] | None = None,
+        keep_frames: bool = False,
+    ) -> Outcome:
+        """See :class:`fedsift.runtime.play.Player`."""
+        self._stages += 1
+        stage = Stage(
+            self._stages,
+            protocol,
+            nodes,
+            self._courier,
+            policies=policies,
+            timeout_seconds=timeout_seconds,
+            keep_frames=keep_frames,
+            protected=protected,
+            observer=observer,
+        )
+        self._desk.open(stage)
+        try:
+            if isinstance(stage.driver, Absent):
+                return self._attend(stage)
+            return self._drive(stage, stage.driver, on_interrupt)
+        except RunEnded as error:
+            raise self._reason(stage) or error from None
+        except BaseException as error:
+            self._give_up(error)
+            raise
+        finally:
+            self._desk.shut()
+            stage.shut()
+
+    def _drive(
+        self, stage: Stage, driver: DrivingRole, on_interrupt: Callable[[], None] | None
+    ) -> Outcome:
+        """Walk through the protocol, close the stage everywhere and add up all counts."""
+        node = stage.nodes[stage.driver_address.party]
+        work = node.submit(driver.drive(stage.door(stage.driver_address)))
+        value = self._result(work, on_interrupt)
+        seconds = [stage.phases()]
+        for site, tally in self._closed(stage).items():
+            stage.add(site, tally)
+            seconds.append(tally.seconds)
+        session = stage.session
+        return Outcome(value, session.transcript, session.ledger, added(seconds) | stage.clock())
+
+    def _attend(self, stage: Stage) -> Outcome:
+        """Answer until the driver closes the stage, falls silent, or ends the run."""
+        state, start = self._state, time.monotonic()
+        with state.changed:
+            while not stage.closed:
+                self._courier.check_on()
+                silent = state.silent_seconds(stage.driver_site, start)
+                if silent > self._patience.idle_seconds:
+                    raise SiteUnreachable(
+                        stage.driver_site, f"nothing was heard from it for {silent:.0f} seconds"
+                    )
+                state.changed.wait(_TICK_SECONDS)
+        stage.own_view()
+        session = stage.session
+        return Outcome(None, session.transcript, session.ledger, stage.phases() | stage.clock())
+
+    def _result(self, work: Future[Any], on_interrupt: Callable[[], None] | None) -> Any:
+        while True:
+            try:
+                return work.result(timeout=_TICK_SECONDS)
+            except TimeoutError:
+                if work.done():
+                    raise
+                self._courier.check_on()
+            except KeyboardInterrupt:
+                if on_interrupt is None:
+                    raise
+                on_interrupt()
+                on_interrupt = None
+
+    def _closed(self, stage: Stage) -> dict[str, Tally]:
+        """Close a stage at all other sites at once."""
+        deadline = time.monotonic() + stage.limit_seconds
+        work = {
+            site: in_thread(f"close {site}", self._courier.close, site, stage.number, deadline)
+            for site in self._courier.others
+        }
+        tallies = {}
+        for site, future in work.items():
+            reply = future.result()
+            if isinstance(reply, Fault):
+                raise self._failed(site, reply, stage)
+            tallies[site] = reply
+        return tallies
+
+    def _failed(self, site: str, fault: Fault, stage: Stage) -> FedsiftError:
+        """The failure of a whole site, as one of its parties."""
+        party = ", ".join(self._courier.parties_at(site)) or site
+        part = f"its part of {stage.session.protocol.name!r}"
+        return failure(fault, party, part, stage.session.transcript.rounds)
+
+    def _reason(self, stage: Stage) -> FedsiftError | None:
+        """Why another site ended the run; to the driver it is that site's failure."""
+        ending = self._state.ending
+        if ending is None or ending.site == self._line.site:
+            return None
+        if not isinstance(stage.driver, Absent):
+            return self._failed(ending.site, ending.fault, stage)
+        return RunEnded(
+            f"Site {ending.site!r} ended the run: {shown(ending.fault.text)}",
+            "All sites must play to the end.",
+            f"Look at the log of {ending.site!r}, mend the cause there and run the job again.",
+        )
+
+    def _give_up(self, error: BaseException) -> None:
+        """Tell the others, unless the run has ended already."""
+        if self._state.ending is None:
+            fault = fault_of(error)
+            if isinstance(error, KeyboardInterrupt):
+                fault = Fault(RunEnded.code, "the run was interrupted")
+            self._courier.cancel(fault)
+            self._state.end(self._line.site, fault)
