@@ -1,0 +1,429 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Parties meet before a joint run: who brings what, and whether everybody agrees to the job.
+
+Setting   Any. The party that will drive the method is in the chair: the label holder, or a neutral
+          one. A neutral party of a method that does not drive it is briefed.
+Roles     *chair* (drives), *guest* (every other party with data), *neutral* (no data).
+Adversary Honest but curious. A chair that lies about the job is refused by the fingerprint; one
+          that swaps keys while the secret of the words is dealt can learn categories by guessing.
+
+Who learns what
+  chair    of every party: number of rows, names of features, kind of labels. It needs the names
+           to say in the result which features were selected. Horizontally also which columns are
+           categories, and which *digests* of categories and classes parties have in common.
+  guest    number of rows of a chair that has data, number of features of all parties together,
+           and common numbers for its own categories and classes.
+  neutral  number of rows and of all features.
+
+Nothing here depends on single values. A party whose policy forbids the job, or whose data does not
+fit it, refuses before it sends anything that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fedsift.crypto import shuffle
+from fedsift.crypto.masking import MaskingKey
+from fedsift.data.alignment import lacks_ids
+from fedsift.data.horizontal import different_kinds, refuse_other_columns
+from fedsift.data.outline import TableOutline
+from fedsift.data.part import LABEL, Part
+from fedsift.data.vertical import different_rows, refuse_unknown_categorical
+from fedsift.errors import BadFrame, FileProblem, ParameterError, PartyError
+from fedsift.methods.meeting_messages import (
+    CHAIR,
+    GUEST,
+    MESSAGES,
+    NEUTRAL,
+    Agreement,
+    Briefing,
+    HolderInvitation,
+    Invitation,
+    OwnOutline,
+    SecretDealt,
+    SecretWanted,
+    SeededWords,
+    Words,
+    WordsWanted,
+)
+from fedsift.methods.meeting_terms import (
+    CLASSES,
+    NO_LABELS,
+    NUMBERS,
+    ONE_CLASS,
+    Agreed,
+    Seat,
+    Terms,
+    another_outline,
+    check_same,
+    nobody_has_features,
+    one_class,
+)
+from fedsift.methods.meeting_words import Codes, digests, numbered, own_codes, seeded_secret
+from fedsift.protocol import (
+    Absent,
+    DrivingRole,
+    Network,
+    Protocol,
+    PublicArray,
+    Role,
+    handles,
+)
+from fedsift.protocol.network import blaming
+from fedsift.protocol.policy import check_before, check_rows
+
+
+class _Attendee:
+    """What chair and guests do alike: read their data and check the job against it."""
+
+    def __init__(self, party: str, terms: Terms, seat: Seat) -> None:
+        self.party = party
+        self._terms = terms
+        self._seat = seat
+        self._part: Part | None = None
+        self._labels = (NO_LABELS, 0)
+        self.agreed: Agreed | None = None
+
+    @property
+    def part(self) -> Part:
+        """The own data; read at the beginning."""
+        assert self._part is not None  # noqa: S101 - open_part comes first
+        return self._part
+
+    def open_part(self) -> None:
+        """Read the own data, look at its labels, and see whether the policy allows the job."""
+        terms, policy = self._terms, self._seat.policy
+        # What encryption and bins the job needs is known only once its settings are.
+        check_before(terms.method, {self.party: policy}, (), security_bits=policy.min_security_bits)
+        assert self._seat.load is not None  # noqa: S101 - asked of parties with data only
+        try:
+            self._part = self._seat.load()
+        except FileProblem as error:
+            # Where a party keeps its files is nobody else's business.
+            raise PartyError(
+                f"The data of party {self.party!r} cannot be read ({error.code}).",
+                "A readable table is needed.",
+                f"See the file of settings and the log at {self.party!r}.",
+            ) from error
+        check_rows(self.party, policy, self.part.n_rows)
+        if terms.aligned and self.part.ids is None:
+            raise lacks_ids(self.party)
+        if terms.labelled and (terms.setting == "horizontal" or self.party == terms.chair):
+            self._labels = self._kind_of_labels()
+
+    def _kind_of_labels(self) -> tuple[str, int]:
+        fewest = 2 if self._terms.setting == "vertical" else 1
+        target = self.part.target(self._terms.task, fewest_classes=fewest)
+        if target is None:
+            raise PartyError(
+                f"Party {self.party!r} has no labels.",
+                "The job uses its labels.",
+                "Name the label column where the party's data is named.",
+            )
+        if target.kind == "numbers":
+            return NUMBERS, 0
+        return (CLASSES if target.n_classes > 1 else ONE_CLASS), target.n_classes
+
+    def words(self) -> dict[str, tuple[str, ...]]:
+        """Categories and classes that need common numbers."""
+        target = None
+        if self._labels[0] in (CLASSES, ONE_CLASS):
+            target = self.part.target(self._terms.task, fewest_classes=1)
+        return self.part.words(target)
+
+    def allows(self) -> tuple[str, ...]:
+        """Kinds among the choices of the job that the own policy allows."""
+        choices = (cls.declaration for cls in self._terms.wanted.choices)
+        return tuple(dict.fromkeys(d.kind for d in choices if self._seat.policy.allows(d)))
+
+    def settle(self, agreed: Agreed) -> None:
+        """Look at the whole job once more, then keep what was agreed."""
+        if self._seat.review is not None:
+            self._seat.review(agreed)
+        self.agreed = agreed
+
+
+class Guest(_Attendee, Role, name=GUEST):
+    """A party with data that does not drive."""
+
+    def __init__(self, party: str, terms: Terms, seat: Seat) -> None:
+        super().__init__(party, terms, seat)
+        self._key = MaskingKey.generate()
+        self._secret = b""
+        self._chair_rows = 0
+
+    @handles(Invitation)
+    async def introduce(self, ask: Invitation, net: Network) -> OwnOutline:
+        """Tell what there is, if this is the job this site knows and its policy allows it."""
+        check_same(self.party, self._terms, ask.version, ask.job)
+        return self._outline()
+
+    @handles(HolderInvitation)
+    async def introduce_to_holder(self, ask: HolderInvitation, net: Network) -> OwnOutline:
+        """The same to a chair that has told how many rows it has."""
+        check_same(self.party, self._terms, ask.version, ask.job)
+        outline = self._outline()
+        self._chair_rows, self._labels = ask.n_rows, (ask.labels, ask.n_classes)
+        return outline
+
+    def _outline(self) -> OwnOutline:
+        with self.clock("prepare"):
+            self.open_part()
+        table = self.part.table
+        common = self._terms.setting == "horizontal"
+        columns = table.columns if common and table is not None else ()
+        return OwnOutline(
+            self.part.n_rows,
+            self.part.feature_names,
+            tuple(column.name for column in columns if column.kind == "categorical"),
+            self._labels[0],
+            self.allows(),
+            self._key.public if common and self._terms.wanted.common_words else None,
+        )
+
+    @handles(SecretWanted)
+    async def deal(self, ask: SecretWanted, net: Network) -> SecretDealt:
+        """Make the secret of the words and seal it for everybody else."""
+        self._secret = shuffle.new_secret()
+        sealed = {p: shuffle.deal(self._secret, self._key, key) for p, key in ask.keys.items()}
+        return SecretDealt(sealed)
+
+    @handles(WordsWanted)
+    async def tell_words(self, ask: WordsWanted, net: Network) -> Words | SeededWords:
+        """Digests of the own categories and classes."""
+        if self._terms.seed is not None:
+            return SeededWords(digests(self.words(), seeded_secret(self._terms.seed)))
+        if ask.dealer is not None and ask.sealed is not None:
+            self._secret = shuffle.receive(ask.sealed, self._key, ask.dealer)
+        if not self._secret:
+            # Digests without a secret would be as good as the words.
+            raise BadFrame(
+                "The chair asks for words before a secret was dealt.",
+                "One party deals a secret to all others first.",
+                "Check that all sites run the same version of fedsift.",
+            )
+        return Words(digests(self.words(), self._secret))
+
+    @handles(Agreement)
+    async def agree(self, told: Agreement, net: Network) -> None:
+        """Check the whole job against the own data and policy; raise to refuse."""
+        terms, rows = self._terms, {self.party: self.part.n_rows}
+        if self.party in told.tables and self.part.table is None:
+            raise another_outline(self.party)
+        features = dict.fromkeys(told.tables, told.columns)
+        if terms.setting == "vertical":
+            rows[terms.chair] = self._chair_rows
+            features[self.party] = self.part.feature_names
+        elif set(told.columns) != set(self.part.feature_names):
+            raise another_outline(self.party)
+        codes = {}
+        if terms.wanted.common_words:
+            codes[self.party] = own_codes(told.codes, told.sizes, self.words())
+        with self.clock("prepare"):
+            self.settle(
+                Agreed(
+                    told.n_features,
+                    {party: names for party, names in features.items() if party in told.tables},
+                    rows,
+                    CLASSES if self._labels[0] == ONE_CLASS else self._labels[0],
+                    self._labels[1] if terms.setting == "vertical" else 0,
+                    dict(told.allowed),
+                    told.columns,
+                    codes,
+                )
+            )
+
+
+class Neutral(Role, name=NEUTRAL):
+    """A party without data that takes part in the method and does not drive it."""
+
+    def __init__(self, party: str, terms: Terms, seat: Seat) -> None:
+        self.party = party
+        self._terms = terms
+        self._seat = seat
+        self.agreed: Agreed | None = None
+
+    @handles(Briefing)
+    async def take_note(self, told: Briefing, net: Network) -> None:
+        """Check the job and keep what was agreed."""
+        check_same(self.party, self._terms, told.version, told.job)
+        agreed = Agreed(
+            told.n_features,
+            dict.fromkeys(told.tables, ()),
+            {self._terms.chair: told.n_rows},
+            told.labels,
+            told.n_classes,
+            dict(told.allowed),
+        )
+        if self._seat.review is not None:
+            self._seat.review(agreed)
+        self.agreed = agreed
+
+
+class Chair(_Attendee, DrivingRole, name=CHAIR):
+    """Asks everybody, checks that the parts fit together, and says what all will compute with."""
+
+    async def drive(self, net: Network) -> Agreed:
+        """Return what the chair knows of everybody."""
+        terms, guests = self._terms, net.members(GUEST)
+        has_data = self._seat.load is not None
+        if has_data:
+            with self.clock("prepare"):
+                self.open_part()
+        replies = await net.ask(GUEST, self._invitation(), OwnOutline) if guests else []
+        outlines = dict(zip(guests, replies, strict=True))
+        allowed = {party: outline.allows for party, outline in outlines.items()}
+        rows = {party: outline.n_rows for party, outline in outlines.items()}
+        names = {party: outline.features for party, outline in outlines.items()}
+        if has_data:
+            allowed[self.party], rows[self.party] = self.allows(), self.part.n_rows
+            names[self.party] = self.part.feature_names
+        features = {party: names[party] for party in terms.parties if names[party]}
+        refuse_unknown_categorical(
+            set(terms.categorical) - {name for own in names.values() for name in own}, names
+        )
+        columns: tuple[str, ...] = ()
+        codes: dict[str, dict[str, Codes]] = {}
+        sizes: dict[str, int] = {}
+        if terms.setting == "vertical":
+            self._check_rows(rows)
+            if not features:
+                raise nobody_has_features()
+        else:
+            columns = self._common_columns(outlines)
+            self._check_labels(outlines)
+            if terms.wanted.common_words:
+                codes, sizes = await self._number_words(outlines, net)
+        n_features = len(columns) or sum(len(own) for own in features.values())
+        labels, n_classes = self._told_labels(outlines)
+        agreed = Agreed(
+            n_features,
+            dict.fromkeys(features, columns) if columns else features,
+            rows,
+            labels,
+            n_classes,
+            allowed,
+            columns,
+        )
+        with self.clock("prepare"):
+            self.settle(agreed)
+        if net.members(NEUTRAL):
+            await net.tell(NEUTRAL, self._briefing(agreed))
+        told = {
+            party: Agreement(
+                tuple(features),
+                n_features,
+                columns,
+                {name: PublicArray.of(own) for name, own in codes.get(party, {}).items()},
+                sizes,
+                {party: tuple(kinds) for party, kinds in allowed.items()},
+            )
+            for party in guests
+        }
+        if guests:
+            await net.tell(GUEST, told)
+        return agreed
+
+    def _invitation(self) -> Invitation | HolderInvitation:
+        terms = self._terms
+        if self._seat.load is None:
+            return Invitation(terms.version, terms.job)
+        labels, n_classes = self._labels
+        told = n_classes if terms.wanted.n_classes else 0
+        return HolderInvitation(terms.version, terms.job, self.part.n_rows, labels, told)
+
+    def _briefing(self, agreed: Agreed) -> Briefing:
+        return Briefing(
+            self._terms.version,
+            self._terms.job,
+            agreed.n_rows.get(self.party, 0),
+            agreed.labels,
+            agreed.n_classes,
+            tuple(agreed.features),
+            agreed.n_features,
+            {party: tuple(kinds) for party, kinds in agreed.allowed.items()},
+        )
+
+    def _told_labels(self, outlines: Mapping[str, OwnOutline]) -> tuple[str, int]:
+        if not self._terms.labelled:
+            return NO_LABELS, 0
+        if self._terms.setting == "vertical":
+            return self._labels[0], self._labels[1] if self._terms.wanted.n_classes else 0
+        kinds = {outline.labels for outline in outlines.values()}
+        return (NUMBERS if NUMBERS in kinds else CLASSES), 0
+
+    def _check_rows(self, rows: Mapping[str, int]) -> None:
+        """Without ids to match by, equal positions must mean equal rows."""
+        if self._terms.aligned:
+            return
+        first, *others = self._terms.parties
+        for party in others:
+            if rows[party] != rows[first]:
+                raise different_rows(first, rows[first], party, rows[party])
+
+    def _common_columns(self, outlines: Mapping[str, OwnOutline]) -> tuple[str, ...]:
+        """Columns in the first party's order; all parties need the same, of the same kinds."""
+        tables = {p: TableOutline(p, o.features, o.n_rows) for p, o in outlines.items()}
+        first = next(iter(tables.values()))
+        known = set(outlines[first.name].categorical)
+        for party, table in tables.items():
+            refuse_other_columns(first, table)
+            different = known ^ set(outlines[party].categorical)
+            if different:
+                raise different_kinds(first.name, party, sorted(different))
+        return first.feature_names
+
+    def _check_labels(self, outlines: Mapping[str, OwnOutline]) -> None:
+        if not self._terms.labelled:
+            return
+        kinds = {outline.labels for outline in outlines.values()}
+        if NUMBERS in kinds and len(kinds) > 1:
+            raise ParameterError(
+                "The labels look like numbers at some parties and like classes at others.",
+                "They must mean the same at every party.",
+                'Say task = "classification" or "regression" in the job.',
+            )
+        if kinds == {ONE_CLASS} and not self._terms.wanted.common_words:
+            raise one_class()
+
+    async def _number_words(
+        self, outlines: Mapping[str, OwnOutline], net: Network
+    ) -> tuple[dict[str, dict[str, Codes]], dict[str, int]]:
+        """Common numbers of categories and classes; the words stay with the parties."""
+        parties = list(outlines)
+        asks = dict.fromkeys(parties, WordsWanted(None, None))
+        reply: type[Words | SeededWords] = SeededWords
+        if self._terms.seed is None:
+            keys = {p: o.key for p, o in outlines.items() if o.key is not None}
+            dealer, *others = parties
+            wanted = SecretWanted({party: keys[party] for party in others})
+            (dealt,) = await net.ask(GUEST, {dealer: wanted}, SecretDealt)
+            asks |= {p: WordsWanted(keys[dealer], dealt.sealed[p]) for p in others}
+            reply = Words
+        replies = await net.ask(GUEST, asks, reply)
+        told = {}
+        for party, words in zip(parties, replies, strict=True):
+            with blaming(party, "WordsWanted", 2):
+                told[party] = words.digests
+        codes, sizes = numbered(told)
+        if sizes.get(LABEL) == 1:
+            raise one_class()
+        return codes, sizes
+
+
+PROTOCOL = Protocol(name="meeting", messages=MESSAGES, roles=(Chair, Guest, Neutral))
+
+
+def build_nodes(terms: Terms, seats: Mapping[str, Seat]) -> dict[str, Sequence[Role]]:
+    """One node per party; parties without a seat here are at other sites."""
+    kinds: dict[str, type[Chair | Guest | Neutral]] = dict.fromkeys(terms.parties, Guest)
+    if terms.neutral is not None:
+        kinds[terms.neutral] = Neutral
+    kinds[terms.chair] = Chair
+    nodes: dict[str, Sequence[Role]] = {}
+    for party, kind in kinds.items():
+        here = party in seats
+        nodes[party] = (kind(party, terms, seats[party]) if here else Absent(kind),)
+    return nodes
