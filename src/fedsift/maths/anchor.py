@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -258,6 +258,26 @@ class Collaboration:
         self.projection = projection_of_weights(M, self.weights)
         self._h = sparsity_weights(self.weights)
         self._image = None
+
+    def to_plain(self) -> dict[str, Any]:
+        """What has changed since the start, to go on from later."""
+        return {
+            "projection": self.projection,
+            "weights": self.weights,
+            "h": self._h,
+            "image": self._image,
+        }
+
+    @classmethod
+    def resumed(
+        cls, X: Floats, anchors: Floats, saved: dict[str, Any], *, k: int, **settings: Any
+    ) -> Collaboration:
+        """Go on from what :meth:`to_plain` gave; only the graph is computed again."""
+        start = Start(neighbour_graph(X, k), saved["projection"])
+        state = cls(X, anchors, k=k, start=start, **settings)
+        state.projection, state.weights = saved["projection"], saved["weights"]
+        state._h, state._image = saved["h"], saved["image"]
+        return state
 
     @property
     def scores(self) -> Floats:

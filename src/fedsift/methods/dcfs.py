@@ -45,20 +45,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs, unmask_sum
-from fedsift.crypto.shuffle import deal, new_secret, receive
+from fedsift.crypto.masking import unmask_sum
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data.outline import is_elsewhere
+from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import BadFrame, ColumnError, PartyError
 from fedsift.maths import anchor, moments
-from fedsift.maths.unsupervised import local_selection, ranks_of
+from fedsift.maths.unsupervised import ranks_of
+from fedsift.methods.dcfs_member import SCORE_BITS, AnyImages, Member, image_type
 from fedsift.methods.dcfs_messages import (
+    SIGNALS,
     AlignAll,
     AlignOne,
     AnchorSecret,
@@ -81,37 +83,20 @@ from fedsift.methods.dcfs_messages import (
 from fedsift.methods.dcfs_settings import (
     ANCHOR_RANGE,
     Params,
-    Scale,
-    anchors_for,
-    column_moments,
     common_units,
-    numbers_of,
 )
 from fedsift.protocol import (
     Absent,
-    DrivingRole,
-    MaskedArray,
     Message,
     Network,
     Protocol,
     PublicArray,
     Role,
-    handles,
 )
 from fedsift.protocol.network import blaming
+from fedsift.protocol.resume import ResumableDriver
 
 Floats = npt.NDArray[np.float64]
-AnyImages = Images | ImagesOfKnownAnchors | ImagesOfManyAnchors
-
-SCORE_BITS = 40
-"""Fraction bits of a masked score."""
-
-
-def image_type(params: Params) -> type[Images | ImagesOfKnownAnchors | ImagesOfManyAnchors]:
-    """The message that names what images disclose under these settings."""
-    if params.many_anchors:
-        return ImagesOfManyAnchors
-    return ImagesOfKnownAnchors if params.anchors_are_known else Images
 
 
 def messages_used(params: Params) -> tuple[type[Message], ...]:
@@ -125,141 +110,6 @@ def messages_used(params: Params) -> tuple[type[Message], ...]:
     return (*opening, AnchorSecret, *ranges, CommonScale, image_type(params), align, *closing)
 
 
-class Member(Role, name="member"):
-    """Owns rows; shows images of anchors and masked sums, never rows."""
-
-    def __init__(self, table: PartyTable, params: Params) -> None:
-        self._table = table
-        self._params = params
-        self._values = numbers_of(table)
-        self._key = MaskingKey.generate()
-        self._masks: PairwiseMasks | None = None
-        self._roster: Roster | None = None
-        self.secret = b""
-        self._state: anchor.Collaboration | None = None
-        self._local = np.zeros(table.n_columns)
-        self._chosen: tuple[int, ...] = ()
-
-    @handles(Hello)
-    async def greet(self, ask: Hello, net: Network) -> Greeting:
-        """Offer the own masking key."""
-        return Greeting(self._key.public, self._table.n_columns)
-
-    @handles(Roster)
-    async def meet(self, told: Roster, net: Network) -> SecretDealt:
-        """Agree on masks; the first member deals the secret that anchors are drawn from."""
-        self._roster = told
-        self._masks = PairwiseMasks(net.party, self._key, told.keys)
-        if net.party != next(iter(told.keys)) or self._params.alignment == "local":
-            return SecretDealt({})
-        self.secret = new_secret()
-        others = {party: key for party, key in told.keys.items() if party != net.party}
-        return SecretDealt({p: deal(self.secret, self._key, key) for p, key in others.items()})
-
-    @handles(AnchorSecret)
-    async def take_secret(self, told: AnchorSecret, net: Network) -> None:
-        """Open the dealt secret; the coordinator that carried it cannot."""
-        assert self._roster is not None  # noqa: S101 - the roster comes first
-        dealer = next(iter(self._roster.keys.values()))
-        self.secret = receive(told.sealed, self._key, dealer)
-
-    @handles(SumsWanted)
-    async def sums(self, ask: SumsWanted, net: Network) -> MaskedSums:
-        """Count, sum and sum of squares of every column, masked."""
-        return self._sealed(column_moments(self._values), "sums", moments.LIMBS)
-
-    @handles(RangesWanted)
-    async def ranges(self, ask: RangesWanted, net: Network) -> ColumnRanges:
-        """The paper's anchors need every party's smallest and largest values."""
-        ends = np.stack([self._values.min(axis=0), self._values.max(axis=0)])
-        return ColumnRanges(PublicArray.of(ends))
-
-    @handles(CommonScale)
-    async def start(self, told: CommonScale, net: Network) -> AnyImages:
-        """Lines 1 and 2: scale, draw the anchors, project, show their first image."""
-        shape = (self._table.n_columns,)
-        ends = (told.mean, told.unit, told.low, told.high)
-        scale = Scale(*(numbers.array(shape=shape) for numbers in ends))
-        with self.clock("train"):
-            self._state = anchor.Collaboration(
-                scale.of(self._values),
-                anchors_for(self._params, self.secret, scale),
-                alpha=self._params.alpha,
-                beta=self._params.beta,
-                n_dimensions=self._params.n_dimensions,
-                k=self._params.n_neighbors,
-                target=self._params.target,
-            )
-            return self._image()
-
-    @handles(AlignOne)
-    async def align_one(self, told: AlignOne, net: Network) -> AnyImages:
-        """Lines 3 and 4 with the matrix the coordinator computed for this party."""
-        with self.clock("train"):
-            self.collaboration.align(told.matrix.array())
-            return self._image()
-
-    @handles(AlignAll)
-    async def align_openly(self, told: AlignAll, net: Network) -> AnyImages:
-        """Lines 3 and 4 as the paper has them: everybody sees every image."""
-        with self.clock("train"):
-            images = {party: image.array() for party, image in told.images.items()}
-            target = anchor.common_target(list(images.values()), self._params.n_components)
-            self.collaboration.align(anchor.alignment_matrix(target, images[net.party]))
-            return self._image()
-
-    @handles(LocalScale)
-    async def select_alone(self, told: LocalScale, net: Network) -> None:
-        """Without anchors: the local baseline on commonly scaled rows."""
-        shape = (self._table.n_columns,)
-        mean, unit = told.mean.array(shape=shape), told.unit.array(shape=shape)
-        with self.clock("train"):
-            weights = local_selection(
-                (self._values - mean) / unit,
-                alpha=self._params.alpha,
-                beta=self._params.beta,
-                n_components=self._params.n_components,
-                n_neighbors=self._params.n_neighbors,
-                n_iterations=self._params.n_iterations,
-            )
-            self._local = anchor.relative(weights)
-
-    @handles(ScoresWanted)
-    async def scores(self, ask: ScoresWanted, net: Network) -> MaskedSums:
-        """Line 5: the own scores, masked, so that only their mean appears; ranks if alone."""
-        if self._params.alignment == "local":
-            points = self._table.n_columns - ranks_of(self._local)
-            return self._sealed(points.tolist(), "ranks", 1)
-        fixed = np.rint(np.ldexp(self.collaboration.scores, SCORE_BITS)).astype(np.int64)
-        return self._sealed(fixed.tolist(), "scores", 1)
-
-    @handles(Chosen)
-    async def choose(self, told: Chosen, net: Network) -> None:
-        """Remember the joint selection."""
-        self._chosen = told.features
-
-    def facts(self) -> dict[str, Any]:
-        """The own ranking, which no other party sees."""
-        alone = self._params.alignment == "local"
-        scores = self._local if alone else self.collaboration.scores
-        return {"scores": scores, "selected": self._chosen}
-
-    def _image(self) -> AnyImages:
-        return image_type(self._params)(PublicArray.of(self.collaboration.image()))
-
-    @property
-    def collaboration(self) -> anchor.Collaboration:
-        """This member's own state; there is one after CommonScale."""
-        assert self._state is not None  # noqa: S101 - CommonScale comes first
-        return self._state
-
-    def _sealed(self, values: Sequence[int], context: str, limbs: int) -> MaskedSums:
-        assert self._masks is not None  # noqa: S101 - the roster comes first
-        if not self._params.protected:
-            return MaskedSums(MaskedArray.of(to_limbs(values, limbs)))
-        return MaskedSums(MaskedArray.of(self._masks.mask(values, context, limbs)))
-
-
 @dataclass(frozen=True)
 class Joint:
     """What the coordinator knows at the end: the mean score of every common column."""
@@ -269,28 +119,52 @@ class Joint:
     ranks: npt.NDArray[np.int64]
 
 
-class Coordinator(DrivingRole, name="coordinator"):
+class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
     """Holds no data and does not know the anchors; aligns images and adds up masked numbers."""
 
-    def __init__(self, params: Params) -> None:
+    def __init__(self, params: Params, checkpoints: Path | None = None) -> None:
         self._params = params
+        self.keep_checkpoints(checkpoints, "coordinator", params)
+        self._images: list[Floats] = []
+        self._n_aligned = 0
+        self._selected_alone = False
 
     async def drive(self, net: Network) -> Joint:
         """Algorithm 1 over all members."""
+        await self.begin(net)
         members = net.members("member")
         greetings = await net.ask("member", Hello(), Greeting)
         n_features = _common_width(dict(zip(members, greetings, strict=True)))
         keys = {party: g.key for party, g in zip(members, greetings, strict=True)}
         dealt = await net.ask("member", Roster(keys), SecretDealt)
+        if not self._images and not self._selected_alone:
+            await self._start(members, n_features, dealt[0].sealed, net)
+            await self.done(net)
+        if self._params.alignment != "local":
+            await self._iterate(members, net)
+        joint = await self._joint(len(members), n_features, net)
+        await net.tell("member", Chosen(joint.selected))
+        await self.finish(net)
+        return joint
+
+    async def _start(
+        self,
+        members: Sequence[str],
+        n_features: int,
+        sealed: Mapping[str, Ciphertexts],
+        net: Network,
+    ) -> None:
+        """Lines 1 and 2: common units, then first images, or everybody's own selection."""
         mean, unit = await self._units(n_features, net)
         if self._params.alignment == "local":
             await net.tell("member", LocalScale(PublicArray.of(mean), PublicArray.of(unit)))
-        else:
-            await self._carry_secret(dealt[0].sealed, net)
-            await self._collaborate(members, mean, unit, net)
-        joint = await self._joint(len(members), n_features, net)
-        await net.tell("member", Chosen(joint.selected))
-        return joint
+            self._selected_alone = True
+            return
+        await self._carry_secret(sealed, net)
+        low, high = await self._range(mean, unit, net)
+        scale = CommonScale(*(PublicArray.of(a) for a in (mean, unit, low, high)))
+        kind = image_type(self._params)
+        self._images = self._read(await net.ask("member", scale, kind), members, "CommonScale")
 
     async def _units(self, n_features: int, net: Network) -> tuple[Floats, Floats]:
         """Common means and units of all columns, by masked sums."""
@@ -303,19 +177,29 @@ class Coordinator(DrivingRole, name="coordinator"):
         """Pass on what the first member sealed for the others."""
         await net.tell("member", {party: AnchorSecret(blob) for party, blob in sealed.items()})
 
-    async def _collaborate(
-        self, members: Sequence[str], mean: Floats, unit: Floats, net: Network
-    ) -> None:
-        """Lines 2 to 4: images in, alignments out, as often as agreed."""
-        low, high = await self._range(mean, unit, net)
-        scale = CommonScale(*(PublicArray.of(a) for a in (mean, unit, low, high)))
+    async def _iterate(self, members: Sequence[str], net: Network) -> None:
+        """Lines 3 and 4: images in, alignments out, as often as agreed."""
         kind = image_type(self._params)
-        images = self._read(await net.ask("member", scale, kind), members, "CommonScale")
-        for _ in range(self._params.n_iterations):
+        for _ in range(self._n_aligned, self._params.n_iterations):
             with self.clock("train"):
-                asks = self._align(dict(zip(members, images, strict=True)))
+                asks = self._align(dict(zip(members, self._images, strict=True)))
             asked = type(next(iter(asks.values()))).__name__
-            images = self._read(await net.ask("member", asks, kind), members, asked)
+            self._images = self._read(await net.ask("member", asks, kind), members, asked)
+            self._n_aligned += 1
+            await self.done(net)
+
+    def checkpoint(self) -> State:
+        """The members' latest images."""
+        return {
+            "images": self._images,
+            "n_aligned": self._n_aligned,
+            "selected_alone": self._selected_alone,
+        }
+
+    def restore(self, saved: State) -> None:
+        """Go on after the last finished alignment."""
+        self._images, self._n_aligned = saved["images"], saved["n_aligned"]
+        self._selected_alone = saved["selected_alone"]
 
     async def _range(self, mean: Floats, unit: Floats, net: Network) -> tuple[Floats, Floats]:
         """Ends of the anchors' range in common units."""
@@ -388,12 +272,15 @@ PROTOCOL = Protocol(
         AlignAll,
         ScoresWanted,
         Chosen,
+        *SIGNALS.messages,
     ),
     roles=(Coordinator, Member),
 )
 
 
-def build_nodes(tables: Mapping[str, PartyTable], params: Params) -> dict[str, Sequence[Role]]:
+def build_nodes(
+    tables: Mapping[str, PartyTable], params: Params, checkpoints: Path | None = None
+) -> dict[str, Sequence[Role]]:
     """A neutral coordinator and one member per party."""
     if "coordinator" in tables or len(tables) < 2:
         raise PartyError(
@@ -404,9 +291,10 @@ def build_nodes(tables: Mapping[str, PartyTable], params: Params) -> dict[str, S
         )
     if params.anchors is not None:
         anchor.check_width(params.anchors, next(iter(tables.values())).n_columns)
-    nodes: dict[str, Sequence[Role]] = {"coordinator": (Coordinator(params),)}
+    nodes: dict[str, Sequence[Role]] = {"coordinator": (Coordinator(params, checkpoints),)}
     for party, table in tables.items():
-        nodes[party] = (Absent(Member) if is_elsewhere(table) else Member(table, params),)
+        away = is_elsewhere(table)
+        nodes[party] = (Absent(Member) if away else Member(table, params, checkpoints),)
     return nodes
 
 
@@ -422,3 +310,14 @@ def _common_width(greetings: Mapping[str, Greeting]) -> int:
                 "Compare the column names of the parties.",
             )
     return width
+
+
+__all__ = [
+    "PROTOCOL",
+    "Coordinator",
+    "Joint",
+    "Member",
+    "build_nodes",
+    "image_type",
+    "messages_used",
+]

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.protocol import MaskedArray, Message, PublicArray, message
+from fedsift.protocol.resume import signals_between
+
+SIGNALS = signals_between("coordinator", "member")
 
 
 @message(flow="coordinator -> member", reveals="nothing: asks for a masking key")

@@ -54,6 +54,9 @@ class DCFSSelector(FederatedSelector):
         Alternating updates; every one sends one image more.
     n_dimensions, n_neighbors : int
         Dimensions of each party's first projection, and neighbours in its graph.
+    checkpoint : path, optional
+        Directory in which every party keeps its own state while the run goes on. If it holds an
+        interrupted run of the same job, ``fit`` continues there.
     parties : int or array of row owners
         How to split arrays; ignored when ``fit`` gets a federation.
     security : {"secure", "plain"}
@@ -102,6 +105,7 @@ class DCFSSelector(FederatedSelector):
         n_iterations=5,
         n_dimensions=10,
         n_neighbors=5,
+        checkpoint=None,
         parties=2,
         security="secure",
         policy=None,
@@ -121,6 +125,7 @@ class DCFSSelector(FederatedSelector):
         self.n_iterations = n_iterations
         self.n_dimensions = n_dimensions
         self.n_neighbors = n_neighbors
+        self.checkpoint = checkpoint
         self.parties = parties
         self.security = security
         self.policy = policy
@@ -218,7 +223,7 @@ class DCFSSelector(FederatedSelector):
             protected=self.security == "secure",
             seed=self._seed(),
         )
-        nodes = dcfs.build_nodes(federation.tables, params)
+        nodes = dcfs.build_nodes(federation.tables, params, self._checkpoints())
         bits = 128 if params.protected else 0
         used = dcfs.messages_used(params)
         prepared = Prepared(dcfs.PROTOCOL, nodes, used, bits, notes=_notes(params, n_features))
