@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 
 from fedsift import __version__
-from fedsift.cli import align, bench, datasets, demo, doctor, methods, plan, report, run
+from fedsift.cli import (
+    align,
+    bench,
+    datasets,
+    demo,
+    deploy,
+    deploy_run,
+    doctor,
+    methods,
+    plan,
+    report,
+    run,
+    split,
+)
 
 __all__ = ["app", "main"]
 
@@ -27,12 +40,15 @@ for _command in (
     run.run,
     report.report,
     align.align,
+    split.split,
     methods.methods,
     datasets.datasets,
     doctor.doctor,
     bench.bench,
 ):
     app.command()(_command)
+deploy_run.add_to(deploy.app)
+app.add_typer(deploy.app)
 
 
 def _show_version(wanted: bool) -> None:

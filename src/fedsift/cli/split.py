@@ -1,0 +1,74 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""``fedsift split``: make a toy federation from one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedsift.cli.common import AsJson, console, echo_json, errors_as_exit_codes, shown
+from fedsift.errors import ParameterError
+
+
+def split(
+    file: Annotated[Path, typer.Argument(help="CSV or Parquet file.", metavar="FILE")],
+    parties: Annotated[int, typer.Option("--parties", help="How many.")] = 3,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Directory for the files and the job.")
+    ] = Path("federation"),
+    label: Annotated[str | None, typer.Option("--label", help="The label column.")] = None,
+    setting: Annotated[
+        str | None,
+        typer.Option("--setting", help="vertical: deal out columns; horizontal: rows."),
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column that identifies a row.")
+    ] = None,
+    overlap: Annotated[
+        float, typer.Option("--overlap", help="Share of the rows that every party has.")
+    ] = 1.0,
+    method: Annotated[str, typer.Option("--method", help="Method of the job.")] = "filter",
+    seed: Annotated[int, typer.Option("--seed", help="For dealing out.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Cut one table into a toy federation: a file per party, and a job that runs on them."""
+    with errors_as_exit_codes():
+        from fedsift.data.files import read_frame
+        from fedsift.deploy.toy import QUICK, Toy, write_toy
+        from fedsift.selectors.registry import method_named
+
+        known = method_named(method)
+        usual, parameters = QUICK[known.name]
+        if setting is not None and setting not in known.protocols:
+            raise ParameterError(
+                f"The method {method!r} does not work in the setting {setting!r}.",
+                f"It works in: {', '.join(known.protocols)}.",
+                "Change --setting or --method.",
+            )
+        parameters = dict(parameters)
+        if label is None and known.name == "filter":
+            parameters["score"] = "variance"
+        frame = read_frame(file, [] if id_column is None else [id_column])
+        toy = Toy(
+            label,
+            setting or usual,
+            parties,
+            id_column,
+            overlap,
+            known.name,
+            parameters,
+            seed,
+        )
+        job = write_toy(frame, out, toy)
+        if as_json:
+            files = sorted(str(path) for path in out.glob("party-*.csv"))
+            echo_json({"job": str(job), "files": files})
+            return
+        screen = console()
+        screen.print(f"{parties} parties and a job are in {shown(out)}. Next:")
+        for command in ("plan", "run"):
+            screen.print(f"  fedsift {command} {shown(job)}", soft_wrap=True)
+        screen.print(f"  fedsift deploy local {shown(job)}", soft_wrap=True)
