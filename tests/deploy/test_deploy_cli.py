@@ -1,0 +1,181 @@
+"""``fedsift deploy`` on good and bad input; no process is started here."""
+
+import subprocess
+import sys
+
+import pytest
+
+from cli.cli_helpers import call
+from deploy.deploy_helpers import ANN, files_of, write_project
+from fedsift.deploy.kits import share_keys
+
+
+def refused(outcome, code, *words, exit_code=2):
+    assert outcome.exit_code == exit_code
+    assert outcome.err.startswith(code)
+    assert all(word in outcome.err for word in words), outcome.err
+    assert "Traceback" not in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_init_tells_who_gets_what(tmp_path):
+    pytest.importorskip("nvflare")
+    outcome = call("deploy", "init", write_project(tmp_path), "--out", tmp_path / "out")
+
+    assert outcome.exit_code == 0
+    assert "must not be left with the operator of the hub" in " ".join(outcome.out.split())
+    assert {path.name for path in (tmp_path / "out" / "kits").iterdir()} == {
+        "hub",
+        "bank",
+        "shop-2",
+        ANN,
+    }
+    assert not list((tmp_path / "out").rglob("organisation.key"))
+
+
+def test_init_with_keys_says_that_it_is_a_trial(tmp_path):
+    pytest.importorskip("nvflare")
+    project = write_project(tmp_path)
+    outcome = call("deploy", "init", project, "--out", tmp_path / "out", "--with-keys")
+
+    assert "for trials" in outcome.out
+    assert len(list((tmp_path / "out").rglob("organisation.key"))) == 4
+
+
+def test_init_refuses_a_wrong_project(tmp_path):
+    project = write_project(tmp_path, {"8002": "0"})
+
+    refused(call("deploy", "init", project, "--out", tmp_path / "out"), "E202", "line 6")
+    assert not (tmp_path / "out").exists()
+
+
+def test_keys_go_round(kits, tmp_path):
+    files = []
+    for name in ("hub", "shop-2", ANN):
+        files.append(tmp_path / f"{name}.toml")
+        assert call("deploy", "key", kits[name].folder, "--out", files[-1]).exit_code == 0
+
+    first = call("deploy", "pin", kits["bank"].folder, files[0])
+    rest = call("deploy", "pin", kits["bank"].folder, *files[1:])
+
+    assert f"Still to be pinned: shop-2, {ANN}." in first.out
+    assert "Still to be pinned" not in rest.out
+
+
+def test_a_strangers_key_is_not_pinned(kits, tmp_path):
+    call("deploy", "key", kits["shop-2"].folder, "--out", tmp_path / "shop.toml")
+    text = (tmp_path / "shop.toml").read_text()
+
+    (tmp_path / "shop.toml").write_text(text.replace('"shop-2"', '"clinic"'))
+    refused(call("deploy", "pin", kits["bank"].folder, tmp_path / "shop.toml"), "E200", "'clinic'")
+    (tmp_path / "shop.toml").write_text(text.replace('"shop-2"', '"bank"'))
+    refused(call("deploy", "pin", kits["bank"].folder, tmp_path / "shop.toml"), "E200", "another")
+    (tmp_path / "shop.toml").write_text(text.replace('"organisation"', '"submitter"'))
+    refused(call("deploy", "pin", kits["bank"].folder, tmp_path / "shop.toml"), "E200", "agree")
+
+
+def test_party_says_what_could_be_disclosed(kits, bank_csv, tmp_path):
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[policy]\nmethods = ["filter"]\nmay_not_reveal = ["feature-scores"]\n')
+    options = ("--data", bank_csv, "--id", "customer_id", "--label", "default", "--policy", policy)
+
+    told = call("deploy", "party", kits["bank"].folder, *options, "--json").json
+
+    assert (told["n_rows"], len(told["features"])) == (40, 3)
+    assert {row["method"] for row in told["disclosures"]} == {"filter"}
+    scores = [row["allowed"] for row in told["disclosures"] if row["kind"] == "feature-scores"]
+    assert scores
+    assert not any(scores)
+    assert any(row["allowed"] for row in told["disclosures"])
+
+
+def test_party_never_shows_a_value(kits, bank_csv):
+    outcome = call("deploy", "party", kits["bank"].folder, "--data", bank_csv)
+
+    assert outcome.exit_code == 0
+    assert "C17" not in outcome.out
+    assert "north" not in outcome.out
+
+
+def test_party_refuses_bad_input(kits, bank_csv, tmp_path):
+    bank = kits["bank"].folder
+
+    refused(call("deploy", "party", bank, "--data", tmp_path / "none.csv"), "E105")
+    refused(call("deploy", "party", bank, "--data", bank_csv, "--id", "x"), "E101", "'x'")
+    refused(call("deploy", "party", kits["hub"].folder, "--data", bank_csv), "E200", "the hub")
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[policy]\nmay_reveal = ["feature-scorse"]\n')
+    given = ("--data", bank_csv, "--policy", policy)
+    refused(call("deploy", "party", bank, *given), "E202", "Did you mean 'feature-scores'?")
+
+
+def test_start_refuses_what_is_not_ready(kits, tmp_path):
+    refused(call("deploy", "start", tmp_path), "E105", "not a start-up kit")
+    refused(call("deploy", "start", kits["bank"].folder), "E202", "deploy party")
+    two = (kits["bank"].folder, kits["hub"].folder)
+    refused(call("deploy", "start", "--foreground", *two), "E201", "one kit")
+
+
+def test_stop_status_and_logs_of_a_member_that_never_ran(kits):
+    bank = kits["bank"].folder
+
+    assert "was not running" in call("deploy", "stop", bank).out
+    (row,) = call("deploy", "status", bank, "--json").json
+    assert (row["running"], row["pid"], row["job_pids"]) == (False, None, [])
+    assert "not running" in call("deploy", "status", bank).out
+    assert "no log yet" in call("deploy", "logs", bank).out
+
+
+def test_logs_show_the_end(kits):
+    bank = kits["bank"].folder
+    (bank / "log.txt").write_text("".join(f"line {n}\x1b[31m\n" for n in range(100)))
+
+    outcome = call("deploy", "logs", bank, "--lines", 2)
+
+    assert [line.split()[1] for line in outcome.out.splitlines()] == ["98", "99"]
+    assert "\x1b" not in outcome.out
+
+
+@pytest.mark.timeout(180)
+def test_a_hub_that_is_not_there(kits, monkeypatch):
+    share_keys(kits.values())
+    from fedsift.deploy import hub_session
+
+    monkeypatch.setattr(hub_session.HubSession.__init__, "__defaults__", (3.0,))
+
+    refused(call("deploy", "status", kits[ANN].folder), "E407", "cannot be reached", exit_code=3)
+
+
+WITHOUT_FLARE = """
+import sys
+sys.modules["nvflare"] = None
+sys.modules["psutil"] = None
+from typer.testing import CliRunner
+from fedsift.cli import app
+ran = CliRunner().invoke(app, sys.argv[1:])
+print(ran.exit_code, ran.output)
+"""
+
+
+def test_the_missing_extra_is_named(tmp_path):
+    arguments = ["deploy", "init", str(write_project(tmp_path)), "--out", str(tmp_path / "out")]
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_FLARE, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+
+    assert ran.stdout.startswith("2 E204")
+    assert "fedsift[flare]" in ran.stdout
+    assert files_of(tmp_path / "out") == set()
+
+
+def test_nothing_imports_flare_by_itself():
+    script = (
+        "import sys, fedsift, fedsift.cli, fedsift.deploy.local, fedsift.deploy.submit\n"
+        "import fedsift.deploy.hub_session, fedsift.deploy.site\n"
+        "assert not [name for name in sys.modules if name.split('.')[0] == 'nvflare']\n"
+    )
+    subprocess.run([sys.executable, "-c", script], timeout=100, check=True)
