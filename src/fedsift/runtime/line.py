@@ -69,6 +69,16 @@ class Patience:
     join_seconds: float = 180.0
     idle_seconds: float = 600.0
 
+    @classmethod
+    def of(cls, idle_seconds: float, heartbeat_seconds: float) -> Patience:
+        """From the two limits that an organisation sets for itself."""
+        return cls(
+            exchange_seconds=min(cls.exchange_seconds, idle_seconds / 4),
+            hold_seconds=heartbeat_seconds,
+            join_seconds=min(cls.join_seconds, idle_seconds),
+            idle_seconds=idle_seconds,
+        )
+
     @property
     def beat_seconds(self) -> float:
         """A site shows that it is alive this often: several times before others lose patience."""

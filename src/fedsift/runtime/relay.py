@@ -61,6 +61,7 @@ class SitePlayer:
         self._courier = Courier(line, members, self._patience, self._state)
         self._desk = Desk(self._patience, self._state)
         self._stages = 0
+        self._stage: Stage | None = None
 
     def __repr__(self) -> str:
         return f"<player at {self._line.site!r}>"
@@ -69,6 +70,14 @@ class SitePlayer:
     def home(self) -> tuple[str, ...] | None:
         """Parties that live here."""
         return self._courier.parties_at(self._line.site)
+
+    @property
+    def driving(self) -> tuple[int, int] | None:
+        """Number of the stage that is, or was last, driven from here, and its round."""
+        stage = self._stage
+        if stage is None or isinstance(stage.driver, Absent):
+            return None
+        return stage.number, stage.session.transcript.rounds
 
     def __enter__(self) -> Self:
         """Meet the other sites and agree on the job; refuses those that run another one."""
@@ -117,6 +126,7 @@ class SitePlayer:
             protected=protected,
             observer=observer,
         )
+        self._stage = stage
         self._desk.open(stage)
         try:
             if isinstance(stage.driver, Absent):
@@ -199,9 +209,14 @@ class SitePlayer:
     def _reason(self, stage: Stage) -> FedsiftError | None:
         """Why another site ended the run; to the driver it is that site's failure."""
         ending = self._state.ending
+        driven_here = not isinstance(stage.driver, Absent)
+        if ending is None and driven_here:
+            # An engine that loses a site ends the job, but does not say which site it was.
+            for site in self._courier.missing():
+                return self._failed(site, Fault(SiteUnreachable.code, "the site was lost"), stage)
         if ending is None or ending.site == self._line.site:
             return None
-        if not isinstance(stage.driver, Absent):
+        if driven_here:
             return self._failed(ending.site, ending.fault, stage)
         return RunEnded(
             f"Site {ending.site!r} ended the run: {shown(ending.fault.text)}",

@@ -38,6 +38,7 @@ from fedsift.runtime.sealed import SealedLine, aborted
 from fedsift.runtime.threads import in_thread
 
 _GOODBYE_SECONDS = 10.0
+_PROBE_SECONDS = 2.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 
@@ -146,6 +147,14 @@ class Courier:
             work = [in_thread(f"cancel {site}", tell, site) for site in self.others]
             wait(work, timeout=_GOODBYE_SECONDS)
 
+    def missing(self) -> list[str]:
+        """Sites that show no sign of life when asked for one."""
+        work = {
+            site: in_thread(f"probe {site}", self._send, site, Beat(), 0.0) for site in self.others
+        }
+        wait(work.values(), timeout=_PROBE_SECONDS)
+        return [site for site, future in work.items() if not future.done() or future.exception()]
+
     def _send(self, site: str, note: Question, hold_seconds: float, n_bytes: int = 0) -> Reply:
         content = pack(note)
         limit = self._patience.trip(len(content) + n_bytes, hold_seconds)
@@ -158,10 +167,10 @@ class Courier:
 
     def check_on(self) -> None:
         """Raise if the run is over."""
-        if self._line.aborted:
-            raise aborted()
         if self._state.ending is not None:
             raise over()
+        if self._line.aborted:
+            raise aborted()
 
     def _greet(self, site: str) -> None:
         """Greet until the site is there; a site that disagrees is not waited for."""

@@ -174,8 +174,8 @@ class SealedLine:
         envelope = lane.envelopes.seal(site, "request", content)
         sent = _HEAD.pack(_DATA, talk.name, lane.number) + envelope
         problem: SiteUnreachable | BadEnvelope = SiteUnreachable(site, "nothing was sent")
-        for _ in range(self._attempts):
-            if self.aborted:
+        for attempt in range(self._attempts):
+            if attempt and self.aborted:
                 raise aborted()
             try:
                 reply = self._line.request(site, sent, timeout_seconds)
