@@ -9,8 +9,8 @@ Adversary Honest but curious.
 Who learns what
   chair    remarks on every party's columns, in a few fixed sentences with counts; and, method by
            method, which feature is behind which number (filters, interaction), or every feature's
-           gate (FedSDG-FS). What a party finds out about its own rows alone (its own accuracies, its
-           own ranking) is not asked for.
+           gate (FedSDG-FS). What a party finds out about its own rows alone (its own accuracies,
+           its own ranking) is not asked for.
   guest, neutral    nothing.
 """
 
@@ -344,8 +344,8 @@ def is_fixed(text: str, party: str, names: Sequence[str]) -> bool:
 
 @cache
 def _patterns(party: str) -> tuple[re.Pattern[str], ...]:
-    quoted, plain = re.escape(repr(party)), re.escape(party)
-    texts = (text.replace("QUOTED", quoted).replace("PARTY", plain, 1) for text in _SENTENCES)
+    names = {"QUOTED": re.escape(repr(party)), "PARTY": re.escape(party)}
+    texts = (re.sub("QUOTED|PARTY", lambda m: names[m[0]], text) for text in _SENTENCES)
     return tuple(re.compile(text, re.DOTALL) for text in texts)
 
 

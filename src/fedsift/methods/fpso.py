@@ -178,7 +178,12 @@ class Participant(Resumable, name="participant", signals=SIGNALS):
         best = self._swarm.best
         keeps_own = best is not None and best.fitness > common
         kept = best.mask if best is not None and keeps_own else self._global
-        return {"kept": kept, "keeps_own": keeps_own, "accuracy": common / self._n_rows}
+        return {
+            "kept": kept,
+            "keeps_own": keeps_own,
+            "accuracy": common / self._n_rows,
+            "history": self.history,
+        }
 
     def checkpoint(self) -> State:
         """The swarm, what it has tried, and the curve so far."""

@@ -39,11 +39,14 @@ class Wanted:
         Whether a setting depends on the number of classes.
     common_words : bool
         Whether categories and classes need the same numbers at every party.
+    labels : bool
+        Whether the method looks at labels.
     """
 
     choices: tuple[type[Message], ...] = ()
     n_classes: bool = False
     common_words: bool = False
+    labels: bool = True
 
 
 @dataclass(frozen=True)

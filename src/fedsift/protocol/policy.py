@@ -74,6 +74,28 @@ class Policy:
         return cls(**settings)
 
 
+@dataclass(frozen=True)
+class Elsewhere(Policy):
+    """Stands for the policy of a party at another site, which enforces it there.
+
+    Parameters
+    ----------
+    choices : frozenset of str
+        Kinds that decide a setting of the run.
+    granted : frozenset of str
+        Those of them that the party said it allows.
+    """
+
+    min_security_bits: int = 0
+    min_bin_size: int = 1
+    choices: frozenset[str] = frozenset()
+    granted: frozenset[str] = frozenset()
+
+    def allows(self, declaration: Declaration) -> bool:
+        """What the party said where it was asked; anything else it sees to itself."""
+        return declaration.kind not in self.choices or declaration.kind in self.granted
+
+
 OPEN = Policy(min_security_bits=0, min_bin_size=1)
 """For simulations without a policy: what a method needs is allowed, optional extras are not."""
 

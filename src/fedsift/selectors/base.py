@@ -19,6 +19,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fedsift.data import Federation, split_horizontal, split_vertical
 from fedsift.errors import ParameterError
+from fedsift.methods.findings import Asked
+from fedsift.methods.meeting_terms import Wanted
 
 DEFAULT_N_FEATURES = 10
 
@@ -28,6 +30,14 @@ class FederatedSelector(SelectorMixin, BaseEstimator):
 
     _allow_nan = True
     """Whether missing values are a matter of course for the method."""
+
+    def _wanted(self):
+        """What sites must know of each other before they can agree on the settings of a run."""
+        return Wanted()
+
+    def _asked(self, setting):  # noqa: ARG002 - some methods find out other things by setting
+        """What the result of a run needs of the parties besides remarks."""
+        return Asked()
 
     @abstractmethod
     def fit(self, X, y=None):

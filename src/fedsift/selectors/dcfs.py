@@ -12,8 +12,10 @@ from fedsift.data import Federation, split_horizontal
 from fedsift.errors import ParameterError
 from fedsift.maths import anchor
 from fedsift.methods import dcfs, dcfs_settings
+from fedsift.methods.meeting_terms import Wanted
 from fedsift.selectors.base import FederatedSelector, number_to_select, scores_in_order
-from fedsift.selectors.execution import Prepared, build_result, execute, make_plan, policies_for
+from fedsift.selectors.carrier import ALONE
+from fedsift.selectors.execution import Prepared, build_result, make_plan, policies_for, rows_of
 
 MAX_AUTO_ANCHORS = 500
 
@@ -150,18 +152,28 @@ class DCFSSelector(FederatedSelector):
         _, prepared, _ = self._prepare(X)
         return make_plan(prepared, policies_for(self.policy, tuple(prepared.nodes)))
 
-    def run(self, X, y=None, *, timeout_seconds=None, observer=None):  # noqa: ARG002
-        """As :meth:`fit`, with a time limit per request and an observer of the progress."""
+    def run(self, X, y=None, *, timeout_seconds=None, observer=None, carrier=ALONE):  # noqa: ARG002
+        """As :meth:`fit`, with a time limit per request and an observer of the progress.
+
+        Parameters
+        ----------
+        timeout_seconds : float, optional
+            Limit of every single request to a party.
+        observer : callable, optional
+            Called with a :class:`~fedsift.runtime.Progress` after every message.
+        carrier : Carrier, optional
+            Reaches the parties; by default all of them are in this process.
+        """
         federation, prepared, params = self._prepare(X)
         policies = policies_for(self.policy, tuple(prepared.nodes))
-        outcome = execute(prepared, policies, timeout_seconds=timeout_seconds, observer=observer)
+        options = {"timeout_seconds": timeout_seconds, "observer": observer}
+        outcome = carrier.execute(prepared, policies, **options)
+        facts = carrier.facts(prepared)
+        if facts is None:
+            return self
         names = next(iter(federation.tables.values())).feature_names
         joint = outcome.value
-        self.party_scores_ = {
-            party: roles[0].facts()["scores"]
-            for party, roles in prepared.nodes.items()
-            if party in federation.tables
-        }
+        self.party_scores_ = {party: known["scores"] for party, known in facts if "scores" in known}
         self.party_support_ = {
             party: _best(scores, params.n_features_to_select)
             for party, scores in self.party_scores_.items()
@@ -183,6 +195,9 @@ class DCFSSelector(FederatedSelector):
         self.scores_ = scores_in_order(federation, self.result_.scores)
         self.ranking_ = scores_in_order(federation, self.result_.ranking).astype(int)
         return self
+
+    def _wanted(self):
+        return Wanted(labels=False)
 
     def _prepare(self, X):
         self._check_choices()
@@ -226,7 +241,8 @@ class DCFSSelector(FederatedSelector):
         nodes = dcfs.build_nodes(federation.tables, params, self._checkpoints())
         bits = 128 if params.protected else 0
         used = dcfs.messages_used(params)
-        prepared = Prepared(dcfs.PROTOCOL, nodes, used, bits, notes=_notes(params, n_features))
+        notes, rows = _notes(params, n_features), rows_of(federation)
+        prepared = Prepared(dcfs.PROTOCOL, nodes, used, bits, notes=notes, rows=rows)
         return federation, prepared, params
 
     def _rows_federation(self, X):

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
 
 from fedsift.data import Federation
+from fedsift.data.outline import at_home
 from fedsift.errors import ParameterError
 from fedsift.protocol import Message, Policy, Protocol, Role, Transcript
 from fedsift.protocol.policy import OPEN, PlannedDisclosure, check_before
@@ -37,6 +38,7 @@ class Prepared:
     security_bits: int
     min_bin_size: int | None = None
     notes: tuple[str, ...] = ()
+    rows: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ def make_plan(prepared: Prepared, policies: Mapping[str, Policy]) -> Plan:
         prepared.protocol.sends(prepared.used, placement),
         security_bits=prepared.security_bits,
         min_bin_size=prepared.min_bin_size,
+        rows=prepared.rows,
     )
     planned = prepared.protocol.planned(prepared.used, placement)
     return Plan(prepared.protocol.name, tuple(planned), prepared.notes, prepared.security_bits)
@@ -183,6 +186,11 @@ def shape_of(federation: Federation) -> dict[str, Any]:
         },
         "label_holder": federation.label_holder,
     }
+
+
+def rows_of(federation: Federation) -> dict[str, int]:
+    """Rows of every party with features, which its policy may want more of."""
+    return {party: table.n_rows for party, table in at_home(federation.tables).items()}
 
 
 def versions() -> dict[str, str]:

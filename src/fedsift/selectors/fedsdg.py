@@ -15,16 +15,20 @@ from fedsift.methods.fedsdg_messages import (
     Params,
     messages_used,
 )
+from fedsift.methods.findings import Asked
+from fedsift.methods.meeting_terms import Wanted
+from fedsift.protocol import Absent
 from fedsift.runtime.progress import EpochBar
 from fedsift.selectors import fedsdg_files as files
 from fedsift.selectors.base import number_to_select, scores_in_order
+from fedsift.selectors.carrier import ALONE
 from fedsift.selectors.checks import check_choices, check_number, check_whole
 from fedsift.selectors.execution import (
     Prepared,
     build_result,
-    execute,
     make_plan,
     policies_for,
+    rows_of,
 )
 from fedsift.selectors.fedsdg_model import JointModel, need_torch
 from fedsift.selectors.fedsdg_records import Meter, left_out, ranking_of
@@ -215,7 +219,7 @@ class FedSDGSelector(JointModel):
         federation, prepared, _ = self._prepare(X, y)
         return make_plan(prepared, policies_for(self.policy, federation.parties))
 
-    def run(self, X, y=None, *, timeout_seconds=None, observer=None, on_epoch=None):
+    def run(self, X, y=None, *, timeout_seconds=None, observer=None, on_epoch=None, carrier=ALONE):
         """As :meth:`fit`, with a time limit per request and observers of the progress.
 
         Parameters
@@ -226,6 +230,8 @@ class FedSDGSelector(JointModel):
             Called with a :class:`~fedsift.runtime.Progress` after every message.
         on_epoch : callable, optional
             Called with the history entry of every epoch.
+        carrier : Carrier, optional
+            Reaches the parties; by default all of them are in this process.
         """
         with contextlib.ExitStack() as stack:
             watchers = [] if on_epoch is None else [on_epoch]
@@ -238,14 +244,16 @@ class FedSDGSelector(JointModel):
             def stop():
                 driver.stop_requested = True
 
-            outcome = execute(
+            outcome = carrier.execute(
                 prepared,
                 policies_for(self.policy, federation.parties),
                 timeout_seconds=timeout_seconds,
                 observer=meter,
                 on_interrupt=stop,
             )
-        self._keep(federation, prepared, params, outcome, y)
+        facts = carrier.facts(prepared)
+        if facts is not None:
+            self._keep(federation, prepared, params, outcome, y, dict(facts))
         return self
 
     def _prepare(self, X, y, report=None):
@@ -290,8 +298,16 @@ class FedSDGSelector(JointModel):
             bits,
             min_bin_size,
             self._notes(params, n_holders),
+            rows_of(federation),
         )
         return federation, prepared, params
+
+    def _wanted(self):
+        """A linear model has as many outputs as classes."""
+        return Wanted(n_classes=self.model == "linear")
+
+    def _asked(self, setting):  # noqa: ARG002
+        return Asked(gates=True)
 
     def _params(self, federation):
         wanted = self.n_features_to_select
@@ -404,11 +420,11 @@ class FedSDGSelector(JointModel):
             )
         return tuple(notes)
 
-    def _keep(self, federation, prepared, params, outcome, y):
+    def _keep(self, federation, prepared, params, outcome, y, facts):
         """Fitted attributes, and every party's part of the model."""
         trained = outcome.value
         roles = {party: node[0] for party, node in prepared.nodes.items()}
-        facts = {party: role.facts() for party, role in roles.items() if party in federation.tables}
+        facts = {party: known for party, known in facts.items() if party in federation.tables}
         self.params_ = params
         self._latest = {}
         self.interrupted_ = trained.interrupted
@@ -418,6 +434,7 @@ class FedSDGSelector(JointModel):
         self._parts = {
             party: role.part_state() if party in in_model else left_out(facts[party])
             for party, role in roles.items()
+            if not isinstance(role, Absent)  # a party at another site keeps its part there
         }
         self._layout = files.Layout(
             federation.label_holder,

@@ -9,6 +9,7 @@ import numbers
 from sklearn.utils.validation import check_is_fitted
 
 from fedsift.data import PartyTable, Target
+from fedsift.data.outline import at_home
 from fedsift.errors import ParameterError
 from fedsift.maths.scores import LOWER_IS_BETTER
 from fedsift.methods import (
@@ -19,14 +20,17 @@ from fedsift.methods import (
     filters_horizontal,
 )
 from fedsift.methods.filter_scores import Params, plain_scores
+from fedsift.methods.findings import Asked
+from fedsift.methods.meeting_terms import Wanted
 from fedsift.protocol.policy import OPEN
 from fedsift.selectors.base import FederatedSelector, number_to_select, scores_in_order
+from fedsift.selectors.carrier import ALONE
 from fedsift.selectors.execution import (
     Prepared,
     build_result,
-    execute,
     make_plan,
     policies_for,
+    rows_of,
 )
 from fedsift.selectors.score_name import ScoreParameter
 
@@ -56,6 +60,9 @@ class FilterSelector(FederatedSelector):
         Bins with fewer rows are merged.
     disclose : {"auto", "scores", "counts"}
         What the label holder may learn of others' features. ``scores`` exists for gini and f.
+    checkpoint : path, optional
+        Directory in which every party keeps its own state while the run goes on. If it holds an
+        interrupted run of the same job, ``fit`` continues there.
     parties : int, list of column lists, or array of row owners
         How to split arrays; ignored when ``fit`` gets a federation.
     he : {"auto", "bgv", "paillier"}
@@ -95,6 +102,7 @@ class FilterSelector(FederatedSelector):
         bins=10,
         min_bin_size=5,
         disclose="auto",
+        checkpoint=None,
         parties=2,
         he="auto",
         security="secure",
@@ -106,6 +114,7 @@ class FilterSelector(FederatedSelector):
         self.bins = bins
         self.min_bin_size = min_bin_size
         self.disclose = disclose
+        self.checkpoint = checkpoint
         self.parties = parties
         self.he = he
         self.security = security
@@ -132,7 +141,7 @@ class FilterSelector(FederatedSelector):
         _, prepared, _ = self._prepare(X, y)
         return make_plan(prepared, policies_for(self.policy, tuple(prepared.nodes)))
 
-    def run(self, X, y=None, *, timeout_seconds=None, observer=None):
+    def run(self, X, y=None, *, timeout_seconds=None, observer=None, carrier=ALONE):
         """As :meth:`fit`, with a time limit per request and an observer of the progress.
 
         Parameters
@@ -141,11 +150,17 @@ class FilterSelector(FederatedSelector):
             Limit of every single request to a party.
         observer : callable, optional
             Called with a :class:`~fedsift.runtime.Progress` after every message.
+        carrier : Carrier, optional
+            Reaches the parties; by default all of them are in this process.
         """
         federation, prepared, params = self._prepare(X, y)
         policies = policies_for(self.policy, tuple(prepared.nodes))
-        outcome = execute(prepared, policies, timeout_seconds=timeout_seconds, observer=observer)
-        self.result_ = self._result(federation, prepared, params, outcome)
+        options = {"timeout_seconds": timeout_seconds, "observer": observer}
+        outcome = carrier.execute(prepared, policies, **options)
+        facts = carrier.facts(prepared)
+        if facts is None:
+            return self
+        self.result_ = self._result(federation, prepared, params, outcome, facts)
         self.support_ = federation.original_support(
             {party: list(names) for party, names in self.result_.selected.items()}
         )
@@ -159,9 +174,10 @@ class FilterSelector(FederatedSelector):
         self._check_choices()
         needs_y = self.score != "variance"
         federation = self._federate(X, y, horizontal=self._splits_rows(), needs_y=needs_y)
-        for table in federation.tables.values():
+        for table in at_home(federation.tables).values():
             filter_features.check_table(table, str(self.score), self.bins)
-        filter_features.check_bin_names(self.bins, federation.tables.values())
+        if len(federation.feature_names) == federation.n_features:
+            filter_features.check_bin_names(self.bins, federation.tables.values())
         policies = policies_for(self.policy, (*federation.parties, "coordinator"))
         params = Params(
             score=str(self.score),
@@ -170,8 +186,9 @@ class FilterSelector(FederatedSelector):
             min_bin_size=int(self.min_bin_size),
             disclose=self._disclosure(policies, federation),
             scheme="plain" if self.security == "plain" else _SCHEMES[self.he],
-            share_scores="own-scores"
-            in (policies.get(federation.label_holder, OPEN).may_reveal or ()),
+            share_scores=policies.get(federation.label_holder, OPEN).allows(
+                filter_messages.OwnScores.declaration
+            ),
             seed=self._seed(),
         )
         if federation.setting == "vertical":
@@ -189,7 +206,12 @@ class FilterSelector(FederatedSelector):
             )
         holder = federation.label_holder or federation.parties[0]
         nodes = filters.build_nodes(
-            federation.tables, holder, federation.target, federation.n_rows, params
+            federation.tables,
+            holder,
+            federation.target,
+            federation.n_rows,
+            params,
+            self._checkpoints(),
         )
         notes = (self._he_note(params),)
         bits = 0 if params.scheme == "plain" else params.security_bits
@@ -200,10 +222,13 @@ class FilterSelector(FederatedSelector):
             bits,
             params.min_bin_size if self.score in filter_features.BINNED_SCORES else None,
             notes,
+            rows_of(federation),
         )
 
     def _prepare_horizontal(self, federation, params):
-        nodes = filters_horizontal.build_nodes(federation.tables, federation.targets, params)
+        nodes = filters_horizontal.build_nodes(
+            federation.tables, federation.targets, params, self._checkpoints()
+        )
         bits = 0 if params.scheme == "plain" else params.security_bits
         return Prepared(
             filters_horizontal.PROTOCOL,
@@ -212,7 +237,19 @@ class FilterSelector(FederatedSelector):
             bits,
             params.min_bin_size if self.score in filter_features.BINNED_SCORES else None,
             ("Sums travel under pairwise one-time masks; no homomorphic encryption is needed.",),
+            rows_of(federation),
         )
+
+    def _wanted(self):
+        """With ``disclose="auto"`` the least is disclosed that all feature holders allow."""
+        return Wanted(
+            choices=(*dict.fromkeys(filter_messages.REPLIES.values()), filter_messages.OwnScores),
+            common_words=True,
+            labels=self.score != "variance",
+        )
+
+    def _asked(self, setting):
+        return Asked(order=setting == "vertical")
 
     def _check_choices(self):
         choices = {
@@ -281,10 +318,10 @@ class FilterSelector(FederatedSelector):
         }[self.he]
         return f"Encryption: {params.scheme}, {params.security_bits}-bit security ({reason})."
 
-    def _result(self, federation, prepared, params, outcome):
-        """Join what the parties keep for themselves; in a simulation all are at home here."""
+    def _result(self, federation, prepared, params, outcome, facts):
+        """Join what the parties tell; in a simulation all are at home here."""
         if federation.setting == "vertical":
-            names, remarks = _names_and_remarks(prepared.nodes)
+            names, remarks = _names_and_remarks(facts)
             ranking = outcome.value
         else:
             columns = next(iter(federation.tables.values())).feature_names
@@ -318,13 +355,11 @@ class FilterSelector(FederatedSelector):
         return tags
 
 
-def _names_and_remarks(nodes):
+def _names_and_remarks(facts):
     names, remarks = {}, []
-    for party, roles in nodes.items():
-        for role in roles:
-            facts = role.facts()
-            names[party] = facts["names"]
-            remarks += facts["remarks"]
+    for party, known in facts:
+        names[party] = known["names"]
+        remarks += known["remarks"]
     return names, remarks
 
 

@@ -15,7 +15,8 @@ from fedsift.maths import swarm
 from fedsift.methods import fpso
 from fedsift.methods.fpso_local import Params, fewest_rows
 from fedsift.selectors.base import FederatedSelector, number_to_select
-from fedsift.selectors.execution import Prepared, build_result, execute, make_plan, policies_for
+from fedsift.selectors.carrier import ALONE
+from fedsift.selectors.execution import Prepared, build_result, make_plan, policies_for, rows_of
 
 
 class FPSOSelector(FederatedSelector):
@@ -118,16 +119,30 @@ class FPSOSelector(FederatedSelector):
         _, prepared, _ = self._prepare(X, y)
         return make_plan(prepared, policies_for(self.policy, tuple(prepared.nodes)))
 
-    def run(self, X, y=None, *, timeout_seconds=None, observer=None):
-        """As :meth:`fit`, with a time limit per request and an observer of the progress."""
+    def run(self, X, y=None, *, timeout_seconds=None, observer=None, carrier=ALONE):
+        """As :meth:`fit`, with a time limit per request and an observer of the progress.
+
+        Parameters
+        ----------
+        timeout_seconds : float, optional
+            Limit of every single request to a party.
+        observer : callable, optional
+            Called with a :class:`~fedsift.runtime.Progress` after every message.
+        carrier : Carrier, optional
+            Reaches the parties; by default all of them are in this process.
+        """
         federation, prepared, params = self._prepare(X, y)
         policies = policies_for(self.policy, tuple(prepared.nodes))
-        outcome = execute(prepared, policies, timeout_seconds=timeout_seconds, observer=observer)
-        members = {p: prepared.nodes[p][0] for p in federation.tables}
-        facts = {party: member.facts() for party, member in members.items()}
+        options = {"timeout_seconds": timeout_seconds, "observer": observer}
+        outcome = carrier.execute(prepared, policies, **options)
+        told = carrier.facts(prepared)
+        if told is None:
+            return self
+        # What a party found out about its own rows is here only if the party is.
+        facts = {party: known for party, known in told if "kept" in known}
         names = next(iter(federation.tables.values())).feature_names
         chosen = [name for name, use in zip(names, outcome.value.mask, strict=True) if use]
-        own = [entry for member in members.values() for entry in member.history]
+        own = [entry for fact in facts.values() for entry in fact["history"]]
         self.history_ = sorted(own + outcome.value.history, key=lambda e: (e["step"], e["party"]))
         keeping = [party for party, fact in facts.items() if fact["keeps_own"]]
         notes = [f"{party}: its own subset is better on its own rows." for party in keeping]
@@ -179,7 +194,8 @@ class FPSOSelector(FederatedSelector):
         )
         bits = 128 if params.protected and self.aggregation == "masked" else 0
         used = fpso.messages_used(params)
-        return federation, Prepared(fpso.PROTOCOL, nodes, used, bits), params
+        prepared = Prepared(fpso.PROTOCOL, nodes, used, bits, rows=rows_of(federation))
+        return federation, prepared, params
 
     def _rows_federation(self, X, y):
         if isinstance(X, Federation):

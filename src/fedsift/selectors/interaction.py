@@ -7,19 +7,22 @@ from __future__ import annotations
 import numpy as np
 
 from fedsift.crypto.products_plan import PRIME_BITS, plan_products
+from fedsift.data.outline import at_home
 from fedsift.errors import ParameterError
 from fedsift.maths.interaction import SECURE
 from fedsift.maths.interaction_fixed import scales_of
 from fedsift.methods import interaction
+from fedsift.methods.findings import Asked
 from fedsift.methods.interaction_messages import Params, messages_used
 from fedsift.methods.interaction_parties import check_columns
 from fedsift.selectors.base import FederatedSelector, number_to_select, scores_in_order
+from fedsift.selectors.carrier import ALONE
 from fedsift.selectors.execution import (
     Prepared,
     build_result,
-    execute,
     make_plan,
     policies_for,
+    rows_of,
 )
 
 _NOT_SECURE = ("iwfs", "paper_literal")
@@ -43,6 +46,9 @@ class InteractionSelector(FederatedSelector):
         ``miw`` works on moments of standardised columns. The others cut columns at their mean:
         ``paper`` is the published measure with its sign corrected, ``paper_sum`` has the usual sum
         of entropies below symmetric uncertainty, ``poly8`` a closer logarithm.
+    checkpoint : path, optional
+        Directory in which every party keeps its own state while the run goes on. If it holds an
+        interrupted run of the same job, ``fit`` continues there.
     parties : int or list of column lists
         How to split arrays; ignored when ``fit`` gets a federation.
     security : {"secure", "plain"}
@@ -85,6 +91,7 @@ class InteractionSelector(FederatedSelector):
         *,
         n_features_to_select=10,
         measure="miw",
+        checkpoint=None,
         parties=2,
         security="secure",
         policy=None,
@@ -92,6 +99,7 @@ class InteractionSelector(FederatedSelector):
     ):
         self.n_features_to_select = n_features_to_select
         self.measure = measure
+        self.checkpoint = checkpoint
         self.parties = parties
         self.security = security
         self.policy = policy
@@ -118,7 +126,7 @@ class InteractionSelector(FederatedSelector):
         _, prepared, _ = self._prepare(X, y)
         return make_plan(prepared, policies_for(self.policy, tuple(prepared.nodes)))
 
-    def run(self, X, y=None, *, timeout_seconds=None, observer=None):
+    def run(self, X, y=None, *, timeout_seconds=None, observer=None, carrier=ALONE):
         """As :meth:`fit`, with a time limit per request and an observer of the progress.
 
         Parameters
@@ -127,11 +135,16 @@ class InteractionSelector(FederatedSelector):
             Limit of every single request to a party.
         observer : callable, optional
             Called with a :class:`~fedsift.runtime.Progress` after every message.
+        carrier : Carrier, optional
+            Reaches the parties; by default all of them are in this process.
         """
         federation, prepared, params = self._prepare(X, y)
         policies = policies_for(self.policy, tuple(prepared.nodes))
-        outcome = execute(prepared, policies, timeout_seconds=timeout_seconds, observer=observer)
-        facts = [(party, role.facts()) for party, node in prepared.nodes.items() for role in node]
+        options = {"timeout_seconds": timeout_seconds, "observer": observer}
+        outcome = carrier.execute(prepared, policies, **options)
+        facts = carrier.facts(prepared)
+        if facts is None:
+            return self
         names = {party: known["names"] for party, known in facts if known["names"]}
         self.operations_ = _added([known["operations"] for _, known in facts])
         remarks = [remark for _, known in facts for remark in known["remarks"]]
@@ -174,7 +187,7 @@ class InteractionSelector(FederatedSelector):
                 "Interactions need parties with different columns of the same rows, and a label.",
                 "Use Federation.vertical with label=(party, column).",
             )
-        for table in federation.tables.values():
+        for table in at_home(federation.tables).values():
             check_columns(table, self.measure)
         params = Params(
             measure=self.measure,
@@ -192,8 +205,12 @@ class InteractionSelector(FederatedSelector):
         bits = 0 if params.scheme == "plain" else params.security_bits
         used = messages_used(params)
         notes = self._notes(params, federation)
-        prepared = Prepared(interaction.PROTOCOL, nodes, used, bits, None, notes)
+        rows = rows_of(federation)
+        prepared = Prepared(interaction.PROTOCOL, nodes, used, bits, None, notes, rows)
         return federation, prepared, params
+
+    def _asked(self, setting):  # noqa: ARG002
+        return Asked(order=True, operations=True)
 
     def _number(self, n_features):
         """How many to select; None stops by itself."""
@@ -231,7 +248,9 @@ class InteractionSelector(FederatedSelector):
             )
         # The same plan that the run will make: refuses what does not fit before any message.
         bits = scales_of(params.measure, federation.n_rows).result_bits
-        counts = [table.n_columns for table in federation.tables.values()]
+        counts = [table.n_columns for table in federation.tables.values() if table.n_columns]
+        if not counts:  # at a site without data, which was told no numbers by party
+            return ()
         plan = plan_products(federation.n_rows, 2, counts, bits)
         return (
             f"Encryption: BGV, {params.security_bits}-bit security, ring degree {plan.slots}, "

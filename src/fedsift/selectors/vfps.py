@@ -10,6 +10,7 @@ import numbers
 from fedsift.data import Federation
 from fedsift.errors import ParameterError
 from fedsift.methods import vfps
+from fedsift.methods.meeting_terms import Wanted
 from fedsift.methods.vfps_local import DESIGNS, STRATEGIES, Params
 from fedsift.methods.vfps_messages import (
     MESSAGES,
@@ -21,12 +22,13 @@ from fedsift.methods.vfps_search import MOST_SUBSETS
 from fedsift.protocol import Policy
 from fedsift.protocol.policy import OPEN
 from fedsift.selectors.base import FederatedSelector
+from fedsift.selectors.carrier import ALONE
 from fedsift.selectors.execution import (
     Prepared,
     build_result,
-    execute,
     make_plan,
     policies_for,
+    rows_of,
 )
 
 _SCHEMES = {"auto": "bgv", "bgv": "bgv", "paillier": "paillier"}
@@ -78,6 +80,9 @@ class VFPSSelector(FederatedSelector):
         limits how many distances the leader sees; ``shared`` (the paper) tests all groups on all
         queries, which is more precise for the same number of queries but lets the leader work out
         single participants' distances.
+    checkpoint : path, optional
+        Directory in which every party keeps its own state while the run goes on. If it holds an
+        interrupted run of the same job, ``fit`` continues there.
     parties : int or list of column lists
         How to split arrays; ignored when ``fit`` gets a federation.
     he : {"auto", "bgv", "paillier"}
@@ -124,6 +129,7 @@ class VFPSSelector(FederatedSelector):
         fagin=True,
         batching=True,
         design="separate",
+        checkpoint=None,
         parties=4,
         he="auto",
         security="secure",
@@ -138,6 +144,7 @@ class VFPSSelector(FederatedSelector):
         self.fagin = fagin
         self.batching = batching
         self.design = design
+        self.checkpoint = checkpoint
         self.parties = parties
         self.he = he
         self.security = security
@@ -164,7 +171,7 @@ class VFPSSelector(FederatedSelector):
         _, prepared, _, policies = self._prepare(X, y)
         return make_plan(prepared, policies)
 
-    def run(self, X, y=None, *, timeout_seconds=None, observer=None):
+    def run(self, X, y=None, *, timeout_seconds=None, observer=None, carrier=ALONE):
         """As :meth:`fit`, with a time limit per request and an observer of the progress.
 
         Parameters
@@ -173,14 +180,20 @@ class VFPSSelector(FederatedSelector):
             Limit of every single request to a party.
         observer : callable, optional
             Called with a :class:`~fedsift.runtime.Progress` after every message.
+        carrier : Carrier, optional
+            Reaches the parties; by default all of them are in this process.
         """
         federation, prepared, params, policies = self._prepare(X, y)
-        outcome = execute(prepared, policies, timeout_seconds=timeout_seconds, observer=observer)
+        options = {"timeout_seconds": timeout_seconds, "observer": observer}
+        outcome = carrier.execute(prepared, policies, **options)
+        facts = carrier.facts(prepared)
+        if facts is None:
+            return self
         found = outcome.value.found
         self.selected_participants_ = list(found.selected)
         self.importances_ = {p: found.importances[p].value for p in federation.tables}
         self.standard_errors_ = {p: found.importances[p].standard_error for p in federation.tables}
-        self.result_ = self._result(federation, prepared, params, outcome)
+        self.result_ = self._result(federation, prepared, params, outcome, facts)
         self.support_ = federation.original_support(
             {party: list(names) for party, names in self.result_.selected.items()}
         )
@@ -222,8 +235,13 @@ class VFPSSelector(FederatedSelector):
         )
         bits = 0 if params.scheme == "plain" else params.security_bits
         notes = (self._he_note(params), *self._group_notes(params, needed))
-        prepared = Prepared(vfps.PROTOCOL, nodes, messages_used(params), bits, None, notes)
+        used, rows = messages_used(params), rows_of(federation)
+        prepared = Prepared(vfps.PROTOCOL, nodes, used, bits, None, notes, rows)
         return federation, prepared, params, policies
+
+    def _wanted(self):
+        """Some groups and distances are used only if all participants allow them."""
+        return Wanted(choices=(SinglePartyDistances, AllRowDistances))
 
     def _check_choices(self):
         choices = {
@@ -332,14 +350,9 @@ class VFPSSelector(FederatedSelector):
                 "work out single participants' distances from them (kind 'paired-groups')."
             )
 
-    def _result(self, federation, prepared, params, outcome):
+    def _result(self, federation, prepared, params, outcome, facts):
         found, stats = outcome.value.found, outcome.value.stats
-        remarks = [
-            remark
-            for roles in prepared.nodes.values()
-            for role in roles
-            for remark in role.facts().get("remarks", ())
-        ]
+        remarks = [remark for _, known in facts for remark in known.get("remarks", ())]
         notes = tuple(self._group_notes(params, self._needs_singles(federation, 0)))
         return build_result(
             federation,
