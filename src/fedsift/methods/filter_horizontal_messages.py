@@ -8,6 +8,9 @@ from fedsift.crypto.wire import PublicKeys
 from fedsift.methods import filter_features as local
 from fedsift.methods.filter_scores import Params
 from fedsift.protocol import MaskedArray, Message, PublicArray, message
+from fedsift.protocol.resume import signals_between
+
+SIGNALS = signals_between("coordinator", "member")
 
 
 @message(flow="coordinator -> member", reveals="nothing: asks for masking key and column kinds")

@@ -9,6 +9,9 @@ from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.maths import scores
 from fedsift.methods.filter_scores import Params
 from fedsift.protocol import Message, PublicArray, message
+from fedsift.protocol.resume import signals_between
+
+SIGNALS = signals_between("label holder", "feature holder")
 
 VALUE_BITS = 40
 """Fraction bits of standardised columns whose class sums are revealed."""

@@ -38,27 +38,28 @@ holder's class sizes are refused, wrong scores within their range are not notice
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.counts import (
-    BinnedRows,
     ColumnOwner,
-    IntegerRows,
-    join_columns,
     own_columns,
 )
 from fedsift.data.outline import is_elsewhere
+from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
-from fedsift.errors import AlignmentError, ParameterError, PartyFailed
+from fedsift.errors import PartyFailed
 from fedsift.maths import scores
 from fedsift.methods import filter_features as local
+from fedsift.methods.filter_holder import FeatureHolder
 from fedsift.methods.filter_messages import (
     REPLIES,
     SHARE_BITS,
+    SIGNALS,
     VALUE_BITS,
     EncryptedLabels,
     Introduction,
@@ -76,156 +77,19 @@ from fedsift.methods.filter_messages import (
 from fedsift.methods.filter_scores import Params, Ranking, classes_of, plain_scores, rank
 from fedsift.protocol import (
     Absent,
-    DrivingRole,
     Message,
     Network,
     Protocol,
     PublicArray,
     Role,
-    handles,
 )
 from fedsift.protocol.network import blaming
+from fedsift.protocol.resume import ResumableDriver
 
 Floats = npt.NDArray[np.float64]
 
 
-class FeatureHolder(Role, name="feature holder"):
-    """Owns columns; computes on encrypted labels and learns which of its features were selected."""
-
-    def __init__(self, table: PartyTable, params: Params) -> None:
-        self._table = table
-        self._params = params
-        self._rng = _secret_order(params.seed, table.name)
-        self._order = self._rng.permutation(table.n_columns)
-        self._binned: local.BinnedTable | None = None
-        self._selected: tuple[int, ...] = ()
-        self._own_scores: Floats | None = None
-
-    @property
-    def order(self) -> npt.NDArray[np.int64]:
-        """The own secret order: position to column; never sent."""
-        return self._order
-
-    @handles(Introduction)
-    async def offer(self, ask: Introduction, net: Network) -> Offer:
-        """Check that the job fits the own table, and say how many features there are."""
-        if ask.n_rows != self._table.n_rows:
-            raise AlignmentError(
-                f"The label holder has {ask.n_rows} rows, this party {self._table.n_rows}.",
-                "Vertical methods need the same rows in the same order at every party.",
-                "Align the parties by id first.",
-            )
-        if ask.score != self._params.score:
-            raise ParameterError(
-                f"The label holder asks for the score {ask.score[:20]!r}.",
-                f"This party agreed to {self._params.score!r}.",
-                "Run the same job at every party.",
-            )
-        n_cells = 1
-        if self._params.score in local.BINNED_SCORES:
-            with self.clock("prepare"):
-                n_cells = self._bins().n_bins
-        else:
-            local.numeric_columns(self._table, self._params.score)
-        return Offer(self._table.n_columns, n_cells, local.are_frequencies(self._table))
-
-    @handles(EncryptedLabels)
-    async def answer(
-        self, ask: EncryptedLabels, net: Network
-    ) -> SealedScores | SealedCounts | SealedSums:
-        """Lines 3-9: products of the own rows with the encrypted columns."""
-        allowed = {
-            way_of(self._params.score, self._params.disclose, frequencies=f) for f in (True, False)
-        }
-        if ask.way not in allowed or not 0 <= ask.n_classes <= self._table.n_rows:
-            raise ParameterError(
-                f"The label holder asks for the way {ask.way[:20]!r} with {ask.n_classes} classes.",
-                f"This party agreed to {', '.join(sorted(allowed))}.",
-                "Run the same job, with the same 'disclose', at every party.",
-            )
-        spec = column_spec(
-            ask.way, self._table.n_rows, ask.n_classes, ask.most_features, ask.most_cells
-        )
-        with self.clock("evaluate"):
-            guest = join_columns(ask.keys, ask.columns, spec)
-            if ask.way == "count":
-                rows, sizes = self._shuffled_bins()
-                return SealedCounts(guest.products(rows), PublicArray.of(sizes))
-            if ask.way == "impurity":
-                rows, sizes = self._shuffled_bins()
-                weights = scores.gini_weights(sizes, self._table.n_rows)
-                return SealedScores(guest.quadratics(rows, weights))
-            if ask.way == "share":
-                values = local.unit_columns(self._numbers())
-                return SealedScores(
-                    guest.quadratics(IntegerRows(local.to_integers(values, SHARE_BITS[0])))
-                )
-            integers, exponents = self._summable()
-            return SealedSums(guest.products(IntegerRows(integers)), PublicArray.of(exponents))
-
-    @handles(ScoresWanted)
-    async def open_scores(self, ask: ScoresWanted, net: Network) -> OpenScores:
-        """Scores without labels are computed here alone."""
-        return OpenScores(PublicArray.of(np.nanvar(self._numbers(), axis=0)))
-
-    @handles(Selected)
-    async def take_selection(self, told: Selected, net: Network) -> None:
-        """Line 10: remember which of the own features were chosen."""
-        if len(set(told.features)) != len(told.features) or not all(
-            0 <= f < self._table.n_columns for f in told.features
-        ):
-            raise ParameterError(
-                "The selection names features this party does not have.",
-                f"Feature numbers run from 0 to {self._table.n_columns - 1}.",
-                "Check that all parties run the same job.",
-            )
-        self._selected = told.features
-
-    @handles(OwnScores)
-    async def take_scores(self, told: OwnScores, net: Network) -> None:
-        """Optional: the own features' scores."""
-        self._own_scores = told.scores.array(shape=(self._table.n_columns,))
-
-    def facts(self) -> dict[str, Any]:
-        """The own names behind the numbers; read only where this party's data is at home."""
-        names = [self._table.feature_names[i] for i in self._order]
-        return {
-            "names": names,
-            "selected": [names[i] for i in self._selected],
-            "own_scores": self._own_scores,
-            "remarks": local.remarks(self._table, self._binned, self._params.min_bin_size),
-        }
-
-    def _bins(self) -> local.BinnedTable:
-        if self._binned is None:
-            self._binned = local.bin_table(
-                self._table, self._params.bins, self._params.min_bin_size
-            )
-        return self._binned
-
-    def _shuffled_bins(self) -> tuple[BinnedRows, npt.NDArray[np.int64]]:
-        """Bin memberships in secret order of features and bins, and the size of every bin."""
-        binned = self._bins()
-        codes = np.empty(binned.codes.shape, dtype=np.uint8 if binned.n_bins < 256 else np.int64)
-        for position, feature in enumerate(self._order):
-            codes[:, position] = self._rng.permutation(binned.n_bins)[binned.codes[:, feature]]
-        sizes = np.stack([np.bincount(column, minlength=binned.n_bins) for column in codes.T])
-        return BinnedRows(codes, binned.n_bins), sizes
-
-    def _numbers(self) -> Floats:
-        return local.numeric_columns(self._table, self._params.score)[:, self._order]
-
-    def _summable(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Columns as integers, and the power of two each one was multiplied with."""
-        values = self._numbers()
-        if self._params.score == "f":
-            fixed = np.full(values.shape[1], VALUE_BITS)
-            return local.to_integers(local.unit_columns(values), VALUE_BITS), fixed
-        exponents = local.frequency_scales(values, VALUE_BITS)
-        return np.rint(np.ldexp(values, exponents)).astype(np.int64), exponents
-
-
-class LabelHolder(DrivingRole, name="label holder"):
+class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
     """Owns the label and the only key; ranks all features and tells each owner what was chosen."""
 
     def __init__(
@@ -235,7 +99,10 @@ class LabelHolder(DrivingRole, name="label holder"):
         target: Target | None,
         n_rows: int,
         params: Params,
+        checkpoints: Path | None = None,
     ) -> None:
+        self.keep_checkpoints(checkpoints, party, params, table, target)
+        self._answered: dict[str, Floats] = {}
         self._party = party
         self._table = table
         self._params = params
@@ -245,6 +112,7 @@ class LabelHolder(DrivingRole, name="label holder"):
 
     async def drive(self, net: Network) -> Ranking:
         """Algorithm 1, seen from the label holder."""
+        await self.begin(net)
         parties = net.members("feature holder")
         results = await self.feature_scores(net)
         ranking = rank(results, self._params.score, self._params.n_features_to_select)
@@ -254,6 +122,7 @@ class LabelHolder(DrivingRole, name="label holder"):
             if self._params.share_scores:
                 shared = {party: OwnScores(PublicArray.of(results[party])) for party in parties}
                 await net.tell("feature holder", shared)
+        await self.finish(net)
         return ranking
 
     async def feature_scores(self, net: Network) -> dict[str, Floats]:
@@ -286,7 +155,13 @@ class LabelHolder(DrivingRole, name="label holder"):
     async def _encrypted_scores(
         self, offers: Mapping[str, Offer], frequencies: bool, net: Network
     ) -> dict[str, Floats]:
-        """Lines 1-10: encrypt once, ask everybody, open what comes back."""
+        """Lines 1-10: encrypt once, ask everybody, open what comes back.
+
+        Whoever answered before an interruption is not asked again.
+        """
+        missing = [party for party in offers if party not in self._answered]
+        if not missing:
+            return {party: self._answered[party] for party in offers}
         way = way_of(self._params.score, self._params.disclose, frequencies=frequencies)
         features = max(offer.n_features for offer in offers.values())
         cells = max(offer.n_cells for offer in offers.values())
@@ -299,12 +174,22 @@ class LabelHolder(DrivingRole, name="label holder"):
                 security_bits=self._params.security_bits,
             )
         labels = EncryptedLabels(way, self.n_classes, features, cells, owner.keys, owner.columns)
-        replies = await net.ask("feature holder", labels, REPLIES[way])
-        results = {}
-        for party, reply in zip(offers, replies, strict=True):
+
+        def take(party: str, reply: Message) -> None:
             with self.clock("decrypt"), blaming(party, "EncryptedLabels", 2):
-                results[party] = self._open(way, owner, party, offers[party], reply)
-        return results
+                self._answered[party] = self._open(way, owner, party, offers[party], reply)
+
+        asks = dict.fromkeys(missing, labels)
+        await self.collect(net, "feature holder", asks, REPLIES[way], take)
+        return {party: self._answered[party] for party in offers}
+
+    def checkpoint(self) -> State:
+        """Scores of the parties that have answered."""
+        return {"answered": self._answered}
+
+    def restore(self, saved: State) -> None:
+        """Go on with those that have not."""
+        self._answered = saved["answered"]
 
     def _columns(self, way: str) -> npt.NDArray[np.int64]:
         """The label as integer columns: indicators, +1/-1, or a fixed-point target."""
@@ -409,6 +294,7 @@ PROTOCOL = Protocol(
         OpenScores,
         Selected,
         OwnScores,
+        *SIGNALS.messages,
     ),
     roles=(LabelHolder, FeatureHolder),
 )
@@ -418,28 +304,27 @@ def _implausible(party: str, what: str) -> PartyFailed:
     return PartyFailed(party, "EncryptedLabels", 2, f"its reply opened to {what}")
 
 
-def _secret_order(seed: int | None, party: str) -> np.random.Generator:
-    """Source of a party's secret orders: the operating system's entropy, or a simulation's seed."""
-    if seed is None:
-        return np.random.default_rng()
-    return np.random.default_rng([seed, *party.encode()])
-
-
 def build_nodes(
     tables: Mapping[str, PartyTable],
     label_holder: str,
     target: Target | None,
     n_rows: int,
     params: Params,
+    checkpoints: Path | None = None,
 ) -> dict[str, Sequence[Role]]:
     """One node per party: the label holder drives, everybody else holds features."""
     holder: Role = Absent(LabelHolder)
     own = tables.get(label_holder)
     if not is_elsewhere(target) and not is_elsewhere(own):
-        holder = LabelHolder(label_holder, own, target, n_rows, params)
+        holder = LabelHolder(label_holder, own, target, n_rows, params, checkpoints)
     nodes: dict[str, Sequence[Role]] = {label_holder: (holder,)}
     for party, table in tables.items():
         if party != label_holder:
-            away = is_elsewhere(table)
-            nodes[party] = (Absent(FeatureHolder) if away else FeatureHolder(table, params),)
+            role: Role = Absent(FeatureHolder)
+            if not is_elsewhere(table):
+                role = FeatureHolder(table, params, checkpoints)
+            nodes[party] = (role,)
     return nodes
+
+
+__all__ = ["PROTOCOL", "FeatureHolder", "LabelHolder", "build_nodes"]

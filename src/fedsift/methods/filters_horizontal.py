@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,14 @@ import numpy.typing as npt
 
 from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs, unmask_sum
 from fedsift.data.outline import is_elsewhere
+from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import ParameterError, PartyError
 from fedsift.maths import binning, moments, scores
 from fedsift.methods import filter_features as local
 from fedsift.methods.filter_horizontal_messages import (
+    SIGNALS,
     BinSizes,
     Chosen,
     CountsBelow,
@@ -54,7 +57,6 @@ from fedsift.methods.filter_horizontal_messages import (
 from fedsift.methods.filter_scores import Params, Ranking, contingency, rank
 from fedsift.protocol import (
     Absent,
-    DrivingRole,
     MaskedArray,
     Message,
     Network,
@@ -63,6 +65,7 @@ from fedsift.protocol import (
     Role,
     handles,
 )
+from fedsift.protocol.resume import Resumable, ResumableDriver
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -70,10 +73,17 @@ _NO_CODES = np.empty(0, dtype=np.int64)
 _NO_VALUES = np.empty(0)
 
 
-class Member(Role, name="member"):
+class Member(Resumable, name="member", signals=SIGNALS):
     """Owns rows; tells only masked sums over them."""
 
-    def __init__(self, table: PartyTable, target: Target | None, params: Params) -> None:
+    def __init__(
+        self,
+        table: PartyTable,
+        target: Target | None,
+        params: Params,
+        checkpoints: Path | None = None,
+    ) -> None:
+        self.keep_checkpoints(checkpoints, table.name, params, table, target)
         self._table = table
         self._target = target
         self._params = params
@@ -234,11 +244,13 @@ class Pooled:
         return ranking, self.remarks
 
 
-class Coordinator(DrivingRole, name="coordinator"):
+class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
     """Holds no data; adds up masked numbers and ranks the columns."""
 
-    def __init__(self, params: Params) -> None:
+    def __init__(self, params: Params, checkpoints: Path | None = None) -> None:
         self._params = params
+        self.keep_checkpoints(checkpoints, "coordinator", params)
+        self._totals: dict[str, list[int]] = {}
         self._remarks: list[str] = []
         self._choices: list[int | Floats] = []
 
@@ -248,6 +260,7 @@ class Coordinator(DrivingRole, name="coordinator"):
 
     async def drive(self, net: Network) -> Pooled:
         """Steps 1 to 5."""
+        await self.begin(net)
         greetings = await net.ask("member", Hello(self._params.score), Greeting)
         first = greetings[0]
         keys = {party: g.key for party, g in zip(net.members("member"), greetings, strict=True)}
@@ -263,6 +276,7 @@ class Coordinator(DrivingRole, name="coordinator"):
 
         ranking = rank({"all": values}, self._params.score, self._params.n_features_to_select)
         await net.tell("member", Chosen(ranking.selected["all"]))
+        await self.finish(net)
         return Pooled(values, ranking.selected["all"], ranking.ranks["all"], self._remarks)
 
     async def _table_scores(self, schema: Greeting, net: Network) -> Floats:
@@ -276,10 +290,13 @@ class Coordinator(DrivingRole, name="coordinator"):
             PublicArray.of(padded), tuple(len(e) for e in edges), PublicArray.of(target_edges)
         )
         n_features = len(schema.category_counts)
-        sizes = np.array(await self._total(net, ask)).reshape(n_features, -1)
+        if "tables" not in self._totals:
+            # Members cut their rows when they are asked for the sizes; tables need that.
+            self._totals.pop("bin sizes", None)
+        sizes = np.array(await self._total(net, ask, "bin sizes")).reshape(n_features, -1)
         plan = self._merge(sizes, schema.category_counts)
         n_bins = int(plan.max()) + 1
-        totals = await self._total(net, Tables(PublicArray.of(plan), n_bins))
+        totals = await self._total(net, Tables(PublicArray.of(plan), n_bins), "tables")
         table = np.array(totals).reshape(n_features, n_bins, schema.n_classes)
         used = table.sum(axis=(0, 1)) > 0  # a target with ties may leave quantile classes empty
         return scores.TABLE_SCORES[self._params.score](table[:, :, used])
@@ -322,7 +339,8 @@ class Coordinator(DrivingRole, name="coordinator"):
             bit = np.uint64(1) << np.uint64(63 - step)
             candidate = low | (bit - np.uint64(1))
             thresholds = binning.finite_from_ordered(candidate)
-            totals = await self._total(net, CountsBelow(step, PublicArray.of(thresholds)))
+            ask = CountsBelow(step, PublicArray.of(thresholds))
+            totals = await self._total(net, ask, f"below {step}")
             counts = np.array(totals).reshape(len(n_bins), width + 1)
             if ranks is None:
                 ranks = _ranks(counts[:, -1], n_bins, width)
@@ -332,7 +350,7 @@ class Coordinator(DrivingRole, name="coordinator"):
 
     async def _moment_scores(self, schema: Greeting, net: Network) -> Floats:
         """Step 4 for scores of sums: f, variance, and chi2 of frequencies."""
-        totals = iter(await self._total(net, Moments(), limbs=moments.LIMBS))
+        totals = iter(await self._total(net, Moments(), "moments", moments.LIMBS))
         n_rows, n_classes = next(totals), schema.n_classes
         sizes = [next(totals) for _ in range(n_classes)]
         target = [moments.decode(next(totals)) for _ in range(2 * schema.numeric_target)]
@@ -351,11 +369,23 @@ class Coordinator(DrivingRole, name="coordinator"):
         shares = [moments.squared_correlation(column, n_rows, *target) for column in columns]
         return _capped(scores.regression_f(shares, n_rows))
 
-    async def _total(self, net: Network, ask: Message, limbs: int = 1) -> list[int]:
-        """Ask everybody and add up; single answers mean nothing."""
-        replies = await net.ask("member", ask, MaskedSums)
-        shape = replies[0].sums.shape
-        return unmask_sum([reply.sums.array(shape=shape) for reply in replies], limbs)
+    async def _total(self, net: Network, ask: Message, name: str, limbs: int = 1) -> list[int]:
+        """Ask everybody and add up; single answers mean nothing. Totals are asked for once."""
+        if name not in self._totals:
+            replies = await net.ask("member", ask, MaskedSums)
+            shape = replies[0].sums.shape
+            parts = [reply.sums.array(shape=shape) for reply in replies]
+            self._totals[name] = unmask_sum(parts, limbs)
+            self.save_again(net)
+        return self._totals[name]
+
+    def checkpoint(self) -> State:
+        """All totals so far."""
+        return {"totals": self._totals}
+
+    def restore(self, saved: State) -> None:
+        """Go on after the last total."""
+        self._totals = saved["totals"]
 
 
 PROTOCOL = Protocol(
@@ -370,6 +400,7 @@ PROTOCOL = Protocol(
         Moments,
         MaskedSums,
         Chosen,
+        *SIGNALS.messages,
     ),
     roles=(Coordinator, Member),
 )
@@ -391,7 +422,10 @@ def _capped(values: Floats) -> Floats:
 
 
 def build_nodes(
-    tables: Mapping[str, PartyTable], targets: Mapping[str, Target | None], params: Params
+    tables: Mapping[str, PartyTable],
+    targets: Mapping[str, Target | None],
+    params: Params,
+    checkpoints: Path | None = None,
 ) -> dict[str, Sequence[Role]]:
     """A neutral coordinator and one member per party."""
     if "coordinator" in tables:
@@ -412,10 +446,12 @@ def build_nodes(
             f"The score {params.score!r} compares features with a label.",
             "Give every party labels, or use score='variance'.",
         )
-    coordinator = Coordinator(params)
+    coordinator = Coordinator(params, checkpoints)
     coordinator.set_columns(next(iter(tables.values())).feature_names)
     nodes: dict[str, Sequence[Role]] = {"coordinator": (coordinator,)}
     for party, table in tables.items():
-        away = is_elsewhere(table)
-        nodes[party] = (Absent(Member) if away else Member(table, targets.get(party), params),)
+        role: Role = Absent(Member)
+        if not is_elsewhere(table):
+            role = Member(table, targets.get(party), params, checkpoints)
+        nodes[party] = (role,)
     return nodes
