@@ -91,7 +91,7 @@ class TomlCheck:
                 needed = f"Known keys: {', '.join(known)}."
                 action = meant(entry, known, "Remove it.")
                 self.add((*key, entry), f"Unknown key {entry!r} in {name}.", needed, action)
-            elif not any(_fits(value, kind) for kind in known[entry]):
+            elif not fits(value, known[entry]):
                 words = " or ".join(_word(kind) for kind in known[entry])
                 found = f"{entry} in {name} is {_word(type(value))}."
                 self.add((*key, entry), found, f"It must be {words}.", "Change it.")
@@ -218,6 +218,11 @@ def _blank(match: re.Match[str]) -> str:
 
 def _balance(shown: str) -> int:
     return sum(shown.count(c) for c in "[{") - sum(shown.count(c) for c in "]}")
+
+
+def fits(value: Any, kinds: Kinds) -> bool:
+    """Whether a value read from a file is of one of the kinds."""
+    return any(_fits(value, kind) for kind in kinds)
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -180,7 +180,7 @@ class Guest(_Attendee, Role, name=GUEST):
             tuple(column.name for column in columns if column.kind == "categorical"),
             self._labels[0],
             self.allows(),
-            self._key.public if common and self._terms.wanted.common_words else None,
+            self._key.public if self._terms.numbers_words else None,
         )
 
     @handles(SecretWanted)
@@ -219,7 +219,7 @@ class Guest(_Attendee, Role, name=GUEST):
         elif set(told.columns) != set(self.part.feature_names):
             raise another_outline(self.party)
         codes = {}
-        if terms.wanted.common_words:
+        if terms.numbers_words:
             codes[self.party] = own_codes(told.codes, told.sizes, self.words())
         with self.clock("prepare"):
             self.settle(
@@ -294,7 +294,7 @@ class Chair(_Attendee, DrivingRole, name=CHAIR):
         else:
             columns = self._common_columns(outlines)
             self._check_labels(outlines)
-            if terms.wanted.common_words:
+            if terms.numbers_words:
                 codes, sizes = await self._number_words(outlines, net)
         n_features = len(columns) or sum(len(own) for own in features.values())
         labels, n_classes = self._told_labels(outlines)
@@ -385,7 +385,7 @@ class Chair(_Attendee, DrivingRole, name=CHAIR):
                 "They must mean the same at every party.",
                 'Say task = "classification" or "regression" in the job.',
             )
-        if kinds == {ONE_CLASS} and not self._terms.wanted.common_words:
+        if kinds == {ONE_CLASS} and not self._terms.numbers_words:
             raise one_class()
 
     async def _number_words(

@@ -87,6 +87,11 @@ class Terms:
     seed: int | None = None
     wanted: Wanted = field(default_factory=Wanted)
 
+    @property
+    def numbers_words(self) -> bool:
+        """Whether categories and classes get common numbers: parties share columns, not rows."""
+        return self.setting == "horizontal" and self.wanted.common_words
+
 
 @dataclass(frozen=True, eq=False)
 class Agreed:
@@ -143,7 +148,7 @@ def messages_used(terms: Terms) -> tuple[type[Message], ...]:
     used: list[type[Message]] = []
     if guests:
         used += [HolderInvitation if terms.chair in terms.parties else Invitation, OwnOutline]
-    if guests and terms.setting == "horizontal" and terms.wanted.common_words:
+    if guests and terms.numbers_words:
         if terms.seed is None:
             used += [SecretWanted, SecretDealt]
         used += [WordsWanted, Words if terms.seed is None else SeededWords]

@@ -46,6 +46,8 @@ class Method:
         ``module:name`` of the protocol for each setting it works in.
     accepts : mapping of parameter name to types
         Where the type of a parameter's default is not the whole truth.
+    neutral : mapping of setting to str
+        Name of the party without data that takes part, where there is one.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Method:
     selector: str
     protocols: Mapping[str, str]
     accepts: Mapping[str, Kinds] = field(default_factory=dict)
+    neutral: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def estimator(self) -> Any:
@@ -86,7 +89,10 @@ class Method:
         }
         return MethodSchema(
             kinds,
-            frozenset(declaration.kind for _, declaration in self.declarations()),
+            frozenset(
+                declaration.kind
+                for declaration in (*(own for _, own in self.declarations()), *joint_declarations())
+            ),
             tuple(self.protocols),
             _ELSEWHERE,
         )
@@ -100,6 +106,7 @@ METHODS = (
         "fedsift.selectors:DCFSSelector",
         {"horizontal": "fedsift.methods.dcfs:PROTOCOL"},
         {"n_features_to_select": (int, float), "n_anchors": (int, str)},
+        {"horizontal": "coordinator"},
     ),
     Method(
         "fedsdg",
@@ -116,6 +123,7 @@ METHODS = (
         "fedsift.selectors:FPSOSelector",
         {"horizontal": "fedsift.methods.fpso:PROTOCOL"},
         {"n_features_to_select": (int, float, str)},
+        {"horizontal": "third-party"},
     ),
     Method(
         "filter",
@@ -127,6 +135,7 @@ METHODS = (
             "horizontal": "fedsift.methods.filters_horizontal:PROTOCOL",
         },
         {"n_features_to_select": (int, float), "bins": (int, list, dict)},
+        {"horizontal": "coordinator"},
     ),
     Method(
         "interaction",
@@ -135,6 +144,7 @@ METHODS = (
         "fedsift.selectors:InteractionSelector",
         {"vertical": "fedsift.methods.interaction:PROTOCOL"},
         {"n_features_to_select": (int, float, str)},
+        {"vertical": "cloud"},
     ),
     Method(
         "vfps",
@@ -143,8 +153,25 @@ METHODS = (
         "fedsift.selectors:VFPSSelector",
         {"vertical": "fedsift.methods.vfps:PROTOCOL"},
         {"n_participants": (int, float)},
+        {"vertical": "aggregator"},
     ),
 )
+
+
+# What parties do together before and after any method that runs on their own tables.
+_AROUND = (
+    "fedsift.methods.meeting:PROTOCOL",
+    "fedsift.methods.align:PROTOCOL",
+    "fedsift.methods.findings:PROTOCOL",
+)
+
+
+def joint_declarations() -> Iterator[Declaration]:
+    """Messages around a method that reveal something: meeting, alignment, findings."""
+    for address in _AROUND:
+        for message in _imported(address).messages:
+            if message.declaration.reveals_something:
+                yield message.declaration
 
 
 def method_named(name: str) -> Method:
