@@ -49,6 +49,8 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         Who gets the result.
     resume : bool
         Go on with an interrupted run of the same job.
+    nonce : str
+        Makes every submission a job of its own, so that nobody can pass off an older result.
     """
 
     method: str
@@ -66,11 +68,14 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     timeout_seconds: float | None = None
     submitter: str = ""
     resume: bool = False
+    nonce: str = ""
     version: str = __version__
     format: str = FORMAT
 
     @classmethod
-    def from_job(cls, job: Job, *, submitter: str = "", resume: bool = False) -> JointJob:
+    def from_job(
+        cls, job: Job, *, submitter: str = "", resume: bool = False, nonce: str = ""
+    ) -> JointJob:
         """The part of a job file that all sites may see."""
         data = job.data
         vertical = data.setting == "vertical"
@@ -90,6 +95,7 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             timeout_seconds=job.timeout_seconds,
             submitter=submitter,
             resume=resume,
+            nonce=nonce,
         )
         made.check()
         return made
@@ -119,7 +125,9 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     @property
     def run_key(self) -> str:
         """Names the computation, whoever submits it and however often it is resumed."""
-        same = msgspec.structs.replace(self, submitter="", resume=False, timeout_seconds=None)
+        same = msgspec.structs.replace(
+            self, submitter="", resume=False, nonce="", timeout_seconds=None
+        )
         return same.fingerprint
 
     @property
