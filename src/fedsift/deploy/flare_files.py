@@ -68,6 +68,7 @@ def authorization() -> dict[str, Any]:
                 "clone_job": "none",
                 "manage_job": "n:submitter",
                 "download_job": "n:submitter",
+                "app_command": "n:submitter",
                 "view": "any",
                 "operate": "none",
                 "shell_commands": "none",
