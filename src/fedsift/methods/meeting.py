@@ -23,15 +23,13 @@ fit it, refuses before it sends anything that does.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fedsift.crypto import shuffle
 from fedsift.crypto.masking import MaskingKey
 from fedsift.data.alignment import lacks_ids
-from fedsift.data.horizontal import different_kinds, refuse_other_columns
-from fedsift.data.outline import TableOutline
-from fedsift.data.part import LABEL, Part
-from fedsift.data.vertical import different_rows, refuse_unknown_categorical
-from fedsift.errors import BadFrame, FileProblem, ParameterError, PartyError
+from fedsift.data.part import Part
+from fedsift.errors import BadFrame, FileProblem, PartyError
 from fedsift.methods.meeting_messages import (
     CHAIR,
     GUEST,
@@ -56,10 +54,10 @@ from fedsift.methods.meeting_terms import (
     Agreed,
     Seat,
     Terms,
+    agreed_on,
     another_outline,
+    check_classes,
     check_same,
-    nobody_has_features,
-    one_class,
 )
 from fedsift.methods.meeting_words import Codes, digests, numbered, own_codes, seeded_secret
 from fedsift.protocol import (
@@ -83,7 +81,7 @@ class _Attendee:
         self._terms = terms
         self._seat = seat
         self._part: Part | None = None
-        self._labels = (NO_LABELS, 0)
+        self._labels, self._n_classes = NO_LABELS, 0
         self.agreed: Agreed | None = None
 
     @property
@@ -111,7 +109,7 @@ class _Attendee:
         if terms.aligned and self.part.ids is None:
             raise lacks_ids(self.party)
         if terms.labelled and (terms.setting == "horizontal" or self.party == terms.chair):
-            self._labels = self._kind_of_labels()
+            self._labels, self._n_classes = self._kind_of_labels()
 
     def _kind_of_labels(self) -> tuple[str, int]:
         fewest = 2 if self._terms.setting == "vertical" else 1
@@ -126,14 +124,33 @@ class _Attendee:
             return NUMBERS, 0
         return (CLASSES if target.n_classes > 1 else ONE_CLASS), target.n_classes
 
+    @property
+    def n_classes(self) -> int:
+        """Number of own classes, if a setting depends on it."""
+        return self._n_classes if self._terms.wanted.n_classes else 0
+
+    def outline(self, key: MaskingKey | None = None) -> OwnOutline:
+        """What others may know of the own part."""
+        table = self.part.table
+        common = self._terms.setting == "horizontal"
+        columns = table.columns if common and table is not None else ()
+        return OwnOutline(
+            self.part.n_rows,
+            self.part.feature_names,
+            tuple(column.name for column in columns if column.kind == "categorical"),
+            self._labels,
+            self._allows(),
+            key.public if key is not None and self._terms.numbers_words else None,
+        )
+
     def words(self) -> dict[str, tuple[str, ...]]:
         """Categories and classes that need common numbers."""
         target = None
-        if self._labels[0] in (CLASSES, ONE_CLASS):
+        if self._labels in (CLASSES, ONE_CLASS):
             target = self.part.target(self._terms.task, fewest_classes=1)
         return self.part.words(target)
 
-    def allows(self) -> tuple[str, ...]:
+    def _allows(self) -> tuple[str, ...]:
         """Kinds among the choices of the job that the own policy allows."""
         choices = (cls.declaration for cls in self._terms.wanted.choices)
         return tuple(dict.fromkeys(d.kind for d in choices if self._seat.policy.allows(d)))
@@ -152,36 +169,24 @@ class Guest(_Attendee, Role, name=GUEST):
         super().__init__(party, terms, seat)
         self._key = MaskingKey.generate()
         self._secret = b""
-        self._chair_rows = 0
+        self._chair_rows, self._told_labels = 0, (NO_LABELS, 0)
 
     @handles(Invitation)
     async def introduce(self, ask: Invitation, net: Network) -> OwnOutline:
         """Tell what there is, if this is the job this site knows and its policy allows it."""
         check_same(self.party, self._terms, ask.version, ask.job)
-        return self._outline()
+        with self.clock("prepare"):
+            self.open_part()
+        return self.outline(self._key)
 
     @handles(HolderInvitation)
     async def introduce_to_holder(self, ask: HolderInvitation, net: Network) -> OwnOutline:
         """The same to a chair that has told how many rows it has."""
         check_same(self.party, self._terms, ask.version, ask.job)
-        outline = self._outline()
-        self._chair_rows, self._labels = ask.n_rows, (ask.labels, ask.n_classes)
-        return outline
-
-    def _outline(self) -> OwnOutline:
         with self.clock("prepare"):
             self.open_part()
-        table = self.part.table
-        common = self._terms.setting == "horizontal"
-        columns = table.columns if common and table is not None else ()
-        return OwnOutline(
-            self.part.n_rows,
-            self.part.feature_names,
-            tuple(column.name for column in columns if column.kind == "categorical"),
-            self._labels[0],
-            self.allows(),
-            self._key.public if self._terms.numbers_words else None,
-        )
+        self._chair_rows, self._told_labels = ask.n_rows, (ask.labels, ask.n_classes)
+        return self.outline()
 
     @handles(SecretWanted)
     async def deal(self, ask: SecretWanted, net: Network) -> SecretDealt:
@@ -210,30 +215,26 @@ class Guest(_Attendee, Role, name=GUEST):
     async def agree(self, told: Agreement, net: Network) -> None:
         """Check the whole job against the own data and policy; raise to refuse."""
         terms, rows = self._terms, {self.party: self.part.n_rows}
-        if self.party in told.tables and self.part.table is None:
+        if (self.party in told.tables) != (self.part.table is not None):
             raise another_outline(self.party)
         features = dict.fromkeys(told.tables, told.columns)
+        labels, n_classes = self._told_labels
+        codes = {}
         if terms.setting == "vertical":
             rows[terms.chair] = self._chair_rows
-            features[self.party] = self.part.feature_names
-        elif set(told.columns) != set(self.part.feature_names):
-            raise another_outline(self.party)
-        codes = {}
+            if self.part.table is not None:
+                features[self.party] = self.part.feature_names
+        else:
+            labels = CLASSES if self._labels == ONE_CLASS else self._labels
+            if set(told.columns) != set(self.part.feature_names):
+                raise another_outline(self.party)
         if terms.numbers_words:
             codes[self.party] = own_codes(told.codes, told.sizes, self.words())
+        allowed = dict(told.allowed)
+        columns = told.columns
+        agreed = Agreed(told.n_features, features, rows, labels, n_classes, allowed, columns, codes)
         with self.clock("prepare"):
-            self.settle(
-                Agreed(
-                    told.n_features,
-                    {party: names for party, names in features.items() if party in told.tables},
-                    rows,
-                    CLASSES if self._labels[0] == ONE_CLASS else self._labels[0],
-                    self._labels[1] if terms.setting == "vertical" else 0,
-                    dict(told.allowed),
-                    told.columns,
-                    codes,
-                )
-            )
+            self.settle(agreed)
 
 
 class Neutral(Role, name=NEUTRAL):
@@ -267,72 +268,46 @@ class Chair(_Attendee, DrivingRole, name=CHAIR):
 
     async def drive(self, net: Network) -> Agreed:
         """Return what the chair knows of everybody."""
-        terms, guests = self._terms, net.members(GUEST)
-        has_data = self._seat.load is not None
-        if has_data:
+        guests, outlines = net.members(GUEST), dict[str, OwnOutline]()
+        if self._seat.load is not None:
             with self.clock("prepare"):
                 self.open_part()
-        replies = await net.ask(GUEST, self._invitation(), OwnOutline) if guests else []
-        outlines = dict(zip(guests, replies, strict=True))
-        allowed = {party: outline.allows for party, outline in outlines.items()}
-        rows = {party: outline.n_rows for party, outline in outlines.items()}
-        names = {party: outline.features for party, outline in outlines.items()}
-        if has_data:
-            allowed[self.party], rows[self.party] = self.allows(), self.part.n_rows
-            names[self.party] = self.part.feature_names
-        features = {party: names[party] for party in terms.parties if names[party]}
-        refuse_unknown_categorical(
-            set(terms.categorical) - {name for own in names.values() for name in own}, names
-        )
-        columns: tuple[str, ...] = ()
+            outlines[self.party] = self.outline()
+        if guests:
+            replies = await net.ask(GUEST, self._invitation(), OwnOutline)
+            outlines |= dict(zip(guests, replies, strict=True))
+        agreed = agreed_on(self._terms, outlines, self.n_classes)
         codes: dict[str, dict[str, Codes]] = {}
         sizes: dict[str, int] = {}
-        if terms.setting == "vertical":
-            self._check_rows(rows)
-            if not features:
-                raise nobody_has_features()
-        else:
-            columns = self._common_columns(outlines)
-            self._check_labels(outlines)
-            if terms.numbers_words:
-                codes, sizes = await self._number_words(outlines, net)
-        n_features = len(columns) or sum(len(own) for own in features.values())
-        labels, n_classes = self._told_labels(outlines)
-        agreed = Agreed(
-            n_features,
-            dict.fromkeys(features, columns) if columns else features,
-            rows,
-            labels,
-            n_classes,
-            allowed,
-            columns,
-        )
+        if self._terms.numbers_words:
+            codes, sizes = await self._number_words(outlines, net)
         with self.clock("prepare"):
             self.settle(agreed)
         if net.members(NEUTRAL):
             await net.tell(NEUTRAL, self._briefing(agreed))
-        told = {
-            party: Agreement(
-                tuple(features),
-                n_features,
-                columns,
-                {name: PublicArray.of(own) for name, own in codes.get(party, {}).items()},
-                sizes,
-                {party: tuple(kinds) for party, kinds in allowed.items()},
-            )
-            for party in guests
-        }
         if guests:
-            await net.tell(GUEST, told)
+            await net.tell(
+                GUEST, {p: self._agreement(agreed, codes.get(p, {}), sizes) for p in guests}
+            )
         return agreed
 
     def _invitation(self) -> Invitation | HolderInvitation:
-        terms = self._terms
+        version, job = self._terms.version, self._terms.job
         if self._seat.load is None:
-            return Invitation(terms.version, terms.job)
-        labels, n_classes = self._labels
-        told = n_classes if terms.wanted.n_classes else 0
-        return HolderInvitation(terms.version, terms.job, self.part.n_rows, labels, told)
+            return Invitation(version, job)
+        return HolderInvitation(version, job, self.part.n_rows, self._labels, self.n_classes)
+
+    def _agreement(
+        self, agreed: Agreed, codes: Mapping[str, Codes], sizes: dict[str, int]
+    ) -> Agreement:
+        return Agreement(
+            tuple(agreed.features),
+            agreed.n_features,
+            agreed.columns,
+            {name: PublicArray.of(own) for name, own in codes.items()},
+            sizes,
+            dict(agreed.allowed),
+        )
 
     def _briefing(self, agreed: Agreed) -> Briefing:
         return Briefing(
@@ -343,50 +318,8 @@ class Chair(_Attendee, DrivingRole, name=CHAIR):
             agreed.n_classes,
             tuple(agreed.features),
             agreed.n_features,
-            {party: tuple(kinds) for party, kinds in agreed.allowed.items()},
+            dict(agreed.allowed),
         )
-
-    def _told_labels(self, outlines: Mapping[str, OwnOutline]) -> tuple[str, int]:
-        if not self._terms.labelled:
-            return NO_LABELS, 0
-        if self._terms.setting == "vertical":
-            return self._labels[0], self._labels[1] if self._terms.wanted.n_classes else 0
-        kinds = {outline.labels for outline in outlines.values()}
-        return (NUMBERS if NUMBERS in kinds else CLASSES), 0
-
-    def _check_rows(self, rows: Mapping[str, int]) -> None:
-        """Without ids to match by, equal positions must mean equal rows."""
-        if self._terms.aligned:
-            return
-        first, *others = self._terms.parties
-        for party in others:
-            if rows[party] != rows[first]:
-                raise different_rows(first, rows[first], party, rows[party])
-
-    def _common_columns(self, outlines: Mapping[str, OwnOutline]) -> tuple[str, ...]:
-        """Columns in the first party's order; all parties need the same, of the same kinds."""
-        tables = {p: TableOutline(p, o.features, o.n_rows) for p, o in outlines.items()}
-        first = next(iter(tables.values()))
-        known = set(outlines[first.name].categorical)
-        for party, table in tables.items():
-            refuse_other_columns(first, table)
-            different = known ^ set(outlines[party].categorical)
-            if different:
-                raise different_kinds(first.name, party, sorted(different))
-        return first.feature_names
-
-    def _check_labels(self, outlines: Mapping[str, OwnOutline]) -> None:
-        if not self._terms.labelled:
-            return
-        kinds = {outline.labels for outline in outlines.values()}
-        if NUMBERS in kinds and len(kinds) > 1:
-            raise ParameterError(
-                "The labels look like numbers at some parties and like classes at others.",
-                "They must mean the same at every party.",
-                'Say task = "classification" or "regression" in the job.',
-            )
-        if kinds == {ONE_CLASS} and not self._terms.numbers_words:
-            raise one_class()
 
     async def _number_words(
         self, outlines: Mapping[str, OwnOutline], net: Network
@@ -408,9 +341,29 @@ class Chair(_Attendee, DrivingRole, name=CHAIR):
             with blaming(party, "WordsWanted", 2):
                 told[party] = words.digests
         codes, sizes = numbered(told)
-        if sizes.get(LABEL) == 1:
-            raise one_class()
+        check_classes(sizes)
         return codes, sizes
+
+
+def agree_here(terms: Terms, seats: Mapping[str, Seat]) -> tuple[Agreed, dict[str, Part]]:
+    """What a meeting would agree on with every party in this process; nothing is sent."""
+    here = {party: _Attendee(party, terms, seats[party]) for party in terms.parties}
+    for attendee in here.values():
+        attendee.open_part()
+    outlines = {party: attendee.outline() for party, attendee in here.items()}
+    n_classes = here[terms.chair].n_classes if terms.chair in here else 0
+    agreed = agreed_on(terms, outlines, n_classes)
+    if terms.numbers_words:
+        secret = shuffle.new_secret() if terms.seed is None else seeded_secret(terms.seed)
+        words = {party: attendee.words() for party, attendee in here.items()}
+        codes, sizes = numbered({party: digests(own, secret) for party, own in words.items()})
+        check_classes(sizes)
+        common = {
+            party: {name: (own, sizes[name]) for name, own in lists.items()}
+            for party, lists in codes.items()
+        }
+        agreed = replace(agreed, codes=common)
+    return agreed, {party: attendee.part for party, attendee in here.items()}
 
 
 PROTOCOL = Protocol(name="meeting", messages=MESSAGES, roles=(Chair, Guest, Neutral))

@@ -7,7 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from fedsift.data.part import Part
+from fedsift.data.horizontal import different_kinds, refuse_other_columns
+from fedsift.data.outline import TableOutline
+from fedsift.data.part import LABEL, Part
+from fedsift.data.vertical import different_rows, refuse_unknown_categorical
 from fedsift.errors import Disagreement, ParameterError, PartyError, ValueProblem
 from fedsift.methods.meeting_messages import (
     Agreement,
@@ -157,6 +160,62 @@ def messages_used(terms: Terms) -> tuple[type[Message], ...]:
     return (*used, Agreement) if guests else tuple(used)
 
 
+def agreed_on(terms: Terms, outlines: Mapping[str, OwnOutline], n_classes: int) -> Agreed:
+    """What follows from the outlines of all parties, if their parts fit together."""
+    names = {party: outlines[party].features for party in terms.parties}
+    rows = {party: outlines[party].n_rows for party in terms.parties}
+    unknown = set(terms.categorical) - {name for own in names.values() for name in own}
+    refuse_unknown_categorical(unknown, names)
+    kinds = {outline.labels for outline in outlines.values()} - {NO_LABELS}
+    labels = NUMBERS if NUMBERS in kinds else CLASSES if kinds else NO_LABELS
+    features = {party: own for party, own in names.items() if own}
+    columns: tuple[str, ...] = ()
+    if not features:
+        raise nobody_has_features()
+    if terms.setting == "vertical":
+        _check_rows(terms, rows)
+        n_features = sum(len(own) for own in features.values())
+    else:
+        columns = _common_columns(outlines, terms.parties)
+        features = dict.fromkeys(features, columns)
+        n_features = len(columns)
+        if NUMBERS in kinds and len(kinds) > 1:
+            raise _different_labels()
+        if kinds == {ONE_CLASS} and not terms.numbers_words:
+            raise one_class()
+    allowed = {party: outlines[party].allows for party in terms.parties}
+    return Agreed(n_features, features, rows, labels, n_classes, allowed, columns)
+
+
+def check_classes(sizes: Mapping[str, int]) -> None:
+    """Refuse labels of all parties together that have one class only."""
+    if sizes.get(LABEL) == 1:
+        raise one_class()
+
+
+def _check_rows(terms: Terms, rows: Mapping[str, int]) -> None:
+    """Without ids to match by, equal positions must mean equal rows."""
+    first = terms.parties[0]
+    for party, n_rows in rows.items():
+        if n_rows != rows[first] and not terms.aligned:
+            raise different_rows(first, rows[first], party, n_rows)
+
+
+def _common_columns(
+    outlines: Mapping[str, OwnOutline], parties: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Columns in the first party's order; all parties need the same, of the same kinds."""
+    tables = {party: TableOutline(party, outlines[party].features) for party in parties}
+    first = tables[parties[0]]
+    known = set(outlines[first.name].categorical)
+    for party, table in tables.items():
+        refuse_other_columns(first, table)
+        different = known ^ set(outlines[party].categorical)
+        if different:
+            raise different_kinds(first.name, party, sorted(different))
+    return first.feature_names
+
+
 def check_same(party: str, terms: Terms, version: str, job: str) -> None:
     """Refuse to compute together with a site that would compute something else."""
     if version != terms.version:
@@ -179,6 +238,14 @@ def another_outline(party: str) -> ParameterError:
         f"The chair describes party {party!r} otherwise than it is.",
         "A party has the features it told the chair.",
         "Check that all sites run the same version of fedsift.",
+    )
+
+
+def _different_labels() -> ParameterError:
+    return ParameterError(
+        "The labels look like numbers at some parties and like classes at others.",
+        "They must mean the same at every party.",
+        'Say task = "classification" or "regression" in the job.',
     )
 
 
