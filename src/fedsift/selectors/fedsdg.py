@@ -34,7 +34,8 @@ from fedsift.selectors.fedsdg_model import JointModel, need_torch
 from fedsift.selectors.fedsdg_records import Meter, left_out, ranking_of
 
 _SCHEMES = {"auto": "bgv", "bgv": "bgv", "paillier": "paillier"}
-_ENOUGH_BATCHES, _BATCHES_OF_SMALL_DATA = 6, 12
+_FULL_PRICE_SHARE = 0.04
+"""Exact numbers above this share of the features lower the price of an open gate in proportion."""
 _WIDEST = 256
 _MOST_NOISE = 1000
 
@@ -54,7 +55,8 @@ class FedSDGSelector(JointModel):
         the widest open gates over all parties, and always refits.
     lam : "auto" or float
         Weight of the mean probability that a gate is open; more selects fewer features. ``"auto"``
-        is 3, but no more than a hundredth per feature, so that few features are not overpriced.
+        is 3, but no more than a hundredth per feature, so that few features are not overpriced; an
+        exact number of more than 4 % of the features lowers it in proportion.
     sigma : float
         Noise of the gates.
     init : {"gini", "constant"}
@@ -65,7 +67,7 @@ class FedSDGSelector(JointModel):
         Embedding columns of every party.
     max_epochs : int
     batch_size : int
-        Rows of a batch at most. Data that would fill fewer than six gets twelve smaller ones.
+        Rows of a batch at most.
     refit : bool
         Train new networks on the selected features alone at the end.
     model : {"network", "linear"}
@@ -76,6 +78,8 @@ class FedSDGSelector(JointModel):
         Outputs of a dense interactive layer of a network.
     embedding_network : callable, or mapping of party to callable, optional
         From (number of inputs, width) to a ``torch.nn.Module``; one hidden layer by default.
+    min_batches : int
+        Batches of an epoch at least: where data is scarce they get smaller.
     lam_embedding : float
         Price of an open embedding gate.
     validation : float
@@ -147,6 +151,7 @@ class FedSDGSelector(JointModel):
         layer="dense",
         outputs=16,
         embedding_network=None,
+        min_batches=12,
         lam_embedding=0.03,
         validation=0.2,
         min_epochs=30,
@@ -179,6 +184,7 @@ class FedSDGSelector(JointModel):
         self.layer = layer
         self.outputs = outputs
         self.embedding_network = embedding_network
+        self.min_batches = min_batches
         self.lam_embedding = lam_embedding
         self.validation = validation
         self.min_epochs = min_epochs
@@ -324,12 +330,12 @@ class FedSDGSelector(JointModel):
             outputs = max(1, target.n_classes)
         elif self.layer == "elementwise":
             outputs = int(self.embedding)
-        batch, n_training = int(self.batch_size), int(federation.n_rows * (1 - self.validation))
-        if n_training < _ENOUGH_BATCHES * batch:
-            batch = min(batch, max(SMALLEST_BATCH, n_training // _BATCHES_OF_SMALL_DATA))
+        n_training = int(federation.n_rows * (1 - self.validation))
+        largest = max(SMALLEST_BATCH, n_training // int(self.min_batches))
+        exactly = None if auto else number_to_select(wanted, federation.n_features)
         return Params(
-            n_features_to_select=None if auto else number_to_select(wanted, federation.n_features),
-            lam=min(3.0, 0.01 * federation.n_features) if self.lam == "auto" else float(self.lam),
+            n_features_to_select=exactly,
+            lam=_price(federation.n_features, exactly) if self.lam == "auto" else float(self.lam),
             lam_embedding=float(self.lam_embedding),
             sigma=float(self.sigma),
             init=self.init,
@@ -341,7 +347,7 @@ class FedSDGSelector(JointModel):
             max_epochs=int(self.max_epochs),
             min_epochs=int(self.min_epochs),
             patience=int(self.patience),
-            batch_size=batch,
+            batch_size=min(int(self.batch_size), largest),
             validation=float(self.validation),
             learning_rate=float(self.learning_rate),
             gate_learning_rate=float(self.gate_learning_rate),
@@ -387,6 +393,7 @@ class FedSDGSelector(JointModel):
             ("min_epochs", 0, 100_000),
             ("patience", 1, 100_000),
             ("batch_size", SMALLEST_BATCH, 4096),
+            ("min_batches", 1, 100_000),
         ):
             check_whole(name, getattr(self, name), smallest, largest)
         if not (isinstance(self.validation, numbers.Real) and 0 < float(self.validation) < 1):
@@ -512,3 +519,11 @@ class FedSDGSelector(JointModel):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def _price(n_features, exactly):
+    """What open gates cost by default: less where many are wanted, or they all close too soon."""
+    price = min(3.0, 0.01 * n_features)
+    if exactly is None:
+        return price
+    return price * min(1.0, _FULL_PRICE_SHARE * n_features / exactly)
