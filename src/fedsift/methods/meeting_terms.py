@@ -66,6 +66,8 @@ class Terms:
     chair : str
     neutral : str, optional
         Party without data; may be the chair.
+    label_party : str, optional
+        Who has the labels, in the vertical setting.
     labelled : bool
         Whether labels are used: those of the chair (vertical) or of every party (horizontal).
     aligned : bool
@@ -83,6 +85,7 @@ class Terms:
     parties: tuple[str, ...]
     chair: str
     neutral: str | None = None
+    label_party: str | None = None
     labelled: bool = True
     aligned: bool = False
     task: str = "auto"

@@ -163,6 +163,7 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             parties=self.parties,
             chair=self.chair,
             neutral=self.neutral,
+            label_party=self.label_party,
             labelled=self.labelled and wanted.labels,
             aligned=self.aligned and len(self.parties) > 1,
             task=self.task,
