@@ -15,7 +15,9 @@ from fedsift.cli import (
     datasets,
     demo,
     deploy,
+    deploy_local,
     deploy_run,
+    deploy_submit,
     doctor,
     methods,
     plan,
@@ -47,7 +49,8 @@ for _command in (
     bench.bench,
 ):
     app.command()(_command)
-deploy_run.add_to(deploy.app)
+for _part in (deploy_run, deploy_submit, deploy_local):
+    _part.add_to(deploy.app)
 app.add_typer(deploy.app)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsift.errors import ParameterError
+from fedsift.errors import ConfigError, ParameterError
 from fedsift.job import OWN_PARTY, DataEntry, Job, PartyEntry, load_job
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ class ReadyJob:
         )
 
 
-def read_job(path: Path) -> Job:
+def read_job(path: Path, engine: str | None = None) -> Job:
     """Read a job file against the methods and data sets of this version."""
     from fedsift.data import catalog
     from fedsift.selectors.registry import schemas
 
-    return load_job(path, schemas(), catalog.names())
+    return load_job(path, schemas(), catalog.names(), engine)
 
 
 def prepare(job: Job) -> ReadyJob:
@@ -46,6 +46,12 @@ def prepare(job: Job) -> ReadyJob:
     from fedsift.protocol import Policy
     from fedsift.selectors.registry import method_named
 
+    if job.engine == "flare":
+        raise ConfigError(
+            "The tables of this job are at the organisations.",
+            "Only a job with the engine 'embedded' reads them here.",
+            "Ask each organisation: 'fedsift deploy party' shows what it would disclose.",
+        )
     federation = build_federation(job)
     _refuse_too_many(job, federation)
     policies = {party: Policy.from_mapping(given) for party, given in job.policies.items()}

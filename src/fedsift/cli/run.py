@@ -42,21 +42,36 @@ def run(
         read = read_job(job)
         directory = out or read.output
         output.check_writable(directory)
+        if read.engine == "flare":
+            from fedsift.cli.deploy_submit import submitted
+
+            given = submitted(read, read.kit, quiet=quiet or as_json)
+            present(directory, given, [], as_json=as_json, quiet=quiet)
+            return
         with warnings_collected() as remarks:
             ready = prepare(read)
             with live_progress(console(errors=True), quiet=quiet or as_json) as observer:
                 result = ready.run(observer)
-        paths = output.write_run(directory, result)
-        if as_json:
-            files = {name: str(path) for name, path in paths.items()}
-            echo_json({"files": files, "remarks": remarks, "result": result})
-        else:
-            if not quiet:
-                print_result(console(), result, remarks)
-            print_paths(console(), result, paths)
+        present(directory, result, remarks, as_json=as_json, quiet=quiet)
         if getattr(ready.selector, "interrupted_", False):
             typer.echo("Interrupted; what was reached so far has been written.", err=True)
             raise typer.Exit(INTERRUPTED)
+
+
+def present(
+    directory: Path, result: SelectionResult, remarks: list[str], *, as_json: bool, quiet: bool
+) -> None:
+    """Write a result's files and show it."""
+    from fedsift.cli import output
+
+    paths = output.write_run(directory, result)
+    if as_json:
+        files = {name: str(path) for name, path in paths.items()}
+        echo_json({"files": files, "remarks": remarks, "result": result})
+        return
+    if not quiet:
+        print_result(console(), result, remarks)
+    print_paths(console(), result, paths)
 
 
 def print_result(out: Console, result: SelectionResult, remarks: list[str]) -> None:

@@ -1,0 +1,119 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""``fedsift deploy local``: a whole federation on this machine, to try things out."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from fedsift.cli.common import AsJson, console, errors_as_exit_codes, shown
+from fedsift.errors import ParameterError
+
+if TYPE_CHECKING:
+    from fedsift.deploy.local import LocalFederation
+    from fedsift.job import Job
+
+_DATASET, _LABEL = "breast_cancer", "diagnosis"
+_TICK_SECONDS = 1.0
+
+
+def local(
+    job: Annotated[
+        Path | None,
+        typer.Argument(help="Job whose parties' files are used.", metavar="[JOB.toml]"),
+    ] = None,
+    parties: Annotated[
+        int, typer.Option("--parties", help="How many, if no job is given.", min=2, max=20)
+    ] = 3,
+    trial: Annotated[
+        str | None,
+        typer.Option("--try", help="Run a quick job of this method, then take all down."),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", help="Keep kits and data here; else a temporary folder."),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Directory for the result of the job.")
+    ] = Path("fedsift-local"),
+    as_json: AsJson = False,
+) -> None:
+    """Start hub and organisations as processes of this machine, and take them down at the end.
+
+    With a job file, or with --try, that job is run. Otherwise the federation stays up until Ctrl-C.
+    """
+    with errors_as_exit_codes():
+        from fedsift.cli import output
+        from fedsift.cli.prepare import read_job
+        from fedsift.cli.run import present
+
+        output.check_writable(out)
+        with tempfile.TemporaryDirectory(prefix="fedsift-local-") as temporary:
+            path = job or _toy(Path(temporary) if folder is None else folder, parties, trial)
+            read = read_job(path, engine="embedded")
+            screen = console(errors=True, quiet=as_json)
+            if read.data.dataset is not None:
+                raise ParameterError(
+                    "The job splits a catalogued data set.",
+                    "A federation needs a file per party.",
+                    "Make files with 'fedsift split', or leave the job out.",
+                )
+            with _federation(read, folder, screen) as federation:
+                if job is None and trial is None:
+                    _stay(federation, path, screen)
+                    return
+                from fedsift.cli.deploy_submit import submitted
+
+                read = read_job(path, engine="flare")
+                kit = federation.submitter.folder
+                result = submitted(read, kit, quiet=as_json)
+            present(out, result, [], as_json=as_json, quiet=False)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make this command part of ``fedsift deploy``."""
+    app.command()(local)
+
+
+def _federation(job: Job, folder: Path | None, screen: Console) -> LocalFederation:
+    from fedsift.deploy.local import LocalFederation
+
+    place = None if folder is None else folder / "federation"
+    federation = LocalFederation.for_job(job, folder=place)
+    names = ", ".join(entry.name for entry in job.parties)
+    screen.print(f"Starting a hub and {len(job.parties)} organisations: {shown(names)}.")
+    return federation
+
+
+def _toy(folder: Path, parties: int, method: str | None) -> Path:
+    """A job on a shipped data set, cut into as many parties."""
+    from fedsift.data import catalog
+    from fedsift.deploy.toy import QUICK, Toy, write_toy
+    from fedsift.selectors.registry import method_named
+
+    name = method_named(method or "filter").name
+    setting, parameters = QUICK[name]
+    loaded = catalog.load(_DATASET, as_frame=True)
+    frame = loaded.X.assign(**{_LABEL: loaded.y})
+    toy = Toy(_LABEL, setting, parties, method=name, parameters=parameters)
+    return write_toy(frame, folder / "data", toy)
+
+
+def _stay(federation: LocalFederation, job: Path, screen: Console) -> None:
+    kit = federation.submitter.folder
+    screen.print(f"The federation is up; its kits are in {shown(federation.folder / 'kits')}.")
+    screen.print("Try, in another terminal:")
+    screen.print(f"  fedsift deploy status {shown(kit)}", soft_wrap=True)
+    screen.print(f"  fedsift deploy submit {shown(job)} --kit {shown(kit)}", soft_wrap=True)
+    screen.print("Ctrl-C takes it down.")
+    try:
+        while True:
+            time.sleep(_TICK_SECONDS)
+    except KeyboardInterrupt:
+        screen.print("Taking it down.")
