@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from sklearn.model_selection import train_test_split
 
+from fedsift.bench.fedsdg import FIRST_SEED
 from fedsift.bench.fedsdg_accuracy import load
 from fedsift.bench.store import machine_facts
 
@@ -115,8 +116,8 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     peer = import_stg()
     seeds = []
-    for number in range(options.seeds):
-        seeds.append(one_seed(peer, number, options.quick))
+    for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
+        seeds.append(one_seed(peer, seed, options.quick))
         print(seeds[-1], flush=True)
         scores = [s["score"] for s in seeds]
         error = float(np.std(scores, ddof=1) / len(scores) ** 0.5) if len(scores) > 1 else 0.0

@@ -219,6 +219,7 @@ def _peak_memory() -> int:
 PARTS: dict[str, Callable[[Job], dict[str, Any]]] = {
     "identity": identity,
     "cost": identity,
+    "batch 256": identity,
     "prediction": prediction,
     "python-paillier": python_paillier,
 }
