@@ -47,7 +47,7 @@ class Transcript:
         self.entries: list[Entry] = []
         self.rounds = 0
         self.keep_frames = keep_frames
-        self._driven = 0
+        self.driven = 0
         self._rank = {name: position for position, name in enumerate(order)}
         self._lock = threading.Lock()
 
@@ -61,8 +61,8 @@ class Transcript:
             self.rounds += 1
             if within is not None:
                 return within
-            self._driven += 1
-            return self._driven
+            self.driven += 1
+            return self.driven
 
     def add(self, entry: Entry) -> None:
         """Record one frame."""
@@ -95,7 +95,7 @@ class Transcript:
         ]
         self.merge(saved["rounds"], entries)
         with self._lock:
-            self._driven = max([self._driven, *(entry.round_number for entry in entries)])
+            self.driven = max([self.driven, *(entry.round_number for entry in entries)])
 
     def ordered(self) -> list[Entry]:
         """All entries by round, message, sender and receiver."""

@@ -11,6 +11,7 @@ for the submitter in ``fedsift/<member>.letter`` of the job's result.
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import threading
@@ -29,33 +30,30 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from fedsift.errors import FedsiftError, SiteUnreachable
-from fedsift.runtime.flare_line import HUB, FlareLine, send
-from fedsift.runtime.letters import Report
+from fedsift.runtime.flare_line import HUB, FlareLine
+from fedsift.runtime.letters import Report, job_text
 from fedsift.runtime.member import Member, refusal
 from fedsift.runtime.threads import in_thread
 
 SETUP, WORK = "setup", "work"
 LETTERS = "fedsift.letters"
+"""Topic of letters to the hub, and of the command by which the submitter asks for them."""
+
 PROGRESS = "fedsift.progress"
-"""Topic of reports to the hub, and of the command that shows them to the submitter."""
+"""Topic of counts to the hub."""
 
 RESULT_FOLDER = "fedsift"
 LETTER_SUFFIX, STATUS_FILE = ".letter", "status.json"
 
-_SITE, _LETTER, _FAILED, _CODE, _STAGE, _ROUND = (
-    "site",
-    "letter",
-    "failed",
-    "code",
-    "stage",
-    "round",
-)
+_SITE, _LETTER, _FAILED = "site", "letter", "failed"
+_CODE, _STAGE, _ROUND = "code", "stage", "round"
 _SETUP_SECONDS = 300
 _REPORT_SECONDS = 2.0
 _SEND_SECONDS = 15.0
 _LINGER_SECONDS = 4.0
 _GRACE_SECONDS = 60.0
 _LAST_LETTERS_SECONDS = 6.0
+_FETCH_SECONDS = 3.0
 _TICK_SECONDS = 0.1
 _log = logging.getLogger(__name__)
 
@@ -66,7 +64,7 @@ class SiteExecutor(Executor):
     Parameters
     ----------
     job : str
-        The text of the job.
+        The text of the job, as :func:`fedsift.runtime.letters.job_arguments` passes it.
     warrants : mapping of str to str
         The submitter's word for it, by member.
     """
@@ -82,10 +80,11 @@ class SiteExecutor(Executor):
         if event_type == EventType.START_RUN:
             self._signal: Signal = fl_ctx.get_run_abort_signal()
             self._name: str = fl_ctx.get_identity_name()
-            self._engine: Any = fl_ctx.get_engine()
-            self._line = FlareLine(self._engine, self._name, lambda: bool(self._signal.triggered))
+            engine = fl_ctx.get_engine()
+            self._line = FlareLine(engine, self._name, lambda: bool(self._signal.triggered))
         elif event_type == EventType.END_RUN:
             self._ended.set()
+            self._line.hang_up()
 
     def execute(
         self,
@@ -126,7 +125,7 @@ class SiteExecutor(Executor):
         if self._line.aborted:
             limit = min(limit, _LINGER_SECONDS)
         try:
-            send(self._engine, HUB, LETTERS, content, limit)
+            self._line.send(HUB, LETTERS, content, limit)
         except SiteUnreachable as error:
             _log.error("%s", error.one_line)
 
@@ -138,7 +137,7 @@ class SiteExecutor(Executor):
             progress = self._member.progress if self._member else None
             content[_STAGE], content[_ROUND] = progress or (0, 0)
             try:
-                send(self._engine, HUB, PROGRESS, content, _SEND_SECONDS)
+                self._line.send(HUB, PROGRESS, content, _SEND_SECONDS)
                 heard = time.monotonic()
             except SiteUnreachable:
                 if time.monotonic() - heard > idle_seconds:
@@ -165,6 +164,8 @@ class HubController(Controller):
         self._told: set[str] = set()
         self._place = (0, 0)
         self._sites: tuple[str, ...] = ()
+        self._done = False
+        self._fetched = threading.Event()
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Listen before anybody is asked to do anything."""
@@ -176,7 +177,7 @@ class HubController(Controller):
         self._line = FlareLine(engine, HUB, lambda: bool(signal.triggered))
         engine.register_aux_message_handler(LETTERS, self._take_letter)
         engine.register_aux_message_handler(PROGRESS, self._take_progress)
-        engine.register_app_command(PROGRESS, self._show_progress)
+        engine.register_app_command(LETTERS, self._show_letters)
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Walk through the job."""
@@ -189,13 +190,15 @@ class HubController(Controller):
                 waiting.add(HUB)
                 in_thread("the hub's part", self._play, own)
             self._wait(waiting, abort_signal, task)
-        status = {"refused": self._refused, "failed": sorted(self._failed)} | self._progress()
-        (self._folder / STATUS_FILE).write_text(json.dumps(status), encoding="utf-8")
+        (self._folder / STATUS_FILE).write_text(json.dumps(self._status()), encoding="utf-8")
+        self._done = True
         if self._refused or self._failed:
+            self._fetched.wait(_FETCH_SECONDS)
             self.system_panic("a member refused the job or failed", fl_ctx)
 
-    def stop_controller(self, fl_ctx: FLContext) -> None:
-        """Nothing is left to stop."""
+    def stop_controller(self, fl_ctx: FLContext) -> None:  # noqa: ARG002
+        """Let go of everything."""
+        self._line.hang_up()
 
     def _set_up(self, abort_signal: Signal, fl_ctx: FLContext) -> Member | None:
         """Ask everybody whether the job is accepted; who does not answer has not."""
@@ -273,15 +276,30 @@ class HubController(Controller):
             self._place = place
         return make_reply(ReturnCode.OK)
 
-    def _show_progress(self, topic: str, data: Any, fl_ctx: Any) -> dict[str, Any]:  # noqa: ARG002
-        return self._progress()
+    def _show_letters(self, topic: str, data: Any, fl_ctx: Any) -> dict[str, Any]:  # noqa: ARG002
+        """How far the job is and, once it has ended, what it left: FLARE itself takes longer."""
+        letters = self._folder.glob(f"*{LETTER_SUFFIX}") if self._done else ()
+        texts = {
+            path.name.removesuffix(LETTER_SUFFIX): base64.b64encode(path.read_bytes()).decode()
+            for path in letters
+        }
+        if self._done:
+            self._fetched.set()
+        return {"done": self._done, "status": self._status(), "letters": texts}
 
-    def _progress(self) -> dict[str, Any]:
+    def _status(self) -> dict[str, Any]:
         stage, round_number = self._place
-        return {"stage": stage, "round": round_number, "finished": sorted(self._finished)}
+        return {
+            "stage": stage,
+            "round": round_number,
+            "finished": sorted(self._finished),
+            "failed": sorted(self._failed),
+            "refused": dict(self._refused),
+        }
 
 
 def _member(name: str, job: str, warrants: Mapping[str, str], fl_ctx: FLContext) -> Member:
     """A member from its own settings."""
     local = Path(fl_ctx.get_engine().get_workspace().get_site_config_dir())
-    return Member(name, local / "fedsift", job, warrants, session=fl_ctx.get_job_id())
+    session = fl_ctx.get_job_id()
+    return Member(name, local / "fedsift", job_text(job), warrants, session=session)

@@ -47,6 +47,7 @@ class FlareLine:
         self._engine = engine
         self._is_aborted = is_aborted
         self._handler: Handler | None = None
+        self._hung_up = Signal()
         engine.register_aux_message_handler(RELAY, self._receive)
 
     @property
@@ -58,13 +59,43 @@ class FlareLine:
         """Send to a member and wait for its answer."""
         sent = Shareable()
         sent[_SENDER], sent[_CONTENT] = self.site, content
-        reply = send(self._engine, site, RELAY, sent, timeout_seconds)
+        reply = self.send(site, RELAY, sent, timeout_seconds)
         refused, answer = reply.get(_REFUSED), reply.get(_CONTENT)
         if isinstance(refused, str):
             raise SiteUnreachable(site, f"it refused ({refused[:4]})", refused=refused)
         if not isinstance(answer, bytes):
             raise SiteUnreachable(site, "its answer is damaged")
         return answer
+
+    def send(self, site: str, topic: str, content: Shareable, timeout_seconds: float) -> Shareable:
+        """One request to one member, also while FLARE is ending the job."""
+        target = _SERVER if site == HUB else site
+        with self._engine.new_context() as fl_ctx:
+            # With FLARE's own signal a request would fail at once when a job is given up, and
+            # nobody could say any more why it was.
+            fl_ctx.put(
+                key=ReservedKey.RUN_ABORT_SIGNAL, value=self._hung_up, private=True, sticky=False
+            )
+            replies = self._engine.send_aux_request(
+                [target],
+                topic,
+                content,
+                max(timeout_seconds, _SHORTEST_SECONDS),  # zero would mean: unencrypted
+                fl_ctx,
+                optional=True,
+                secure=True,
+            )
+        reply = (replies or {}).get(target)
+        if not isinstance(reply, Shareable):
+            raise SiteUnreachable(site, "the hub does not know it")
+        code = reply.get_return_code(ReturnCode.OK)
+        if code != ReturnCode.OK:
+            raise SiteUnreachable(site, f"no answer ({code})")
+        return reply
+
+    def hang_up(self) -> None:
+        """Wait for nothing any more; FLARE's process ends only when nothing is waited for."""
+        self._hung_up.trigger(True)
 
     def serve(self, handler: Handler | None) -> None:
         """Answer what arrives from now on."""
@@ -82,30 +113,3 @@ class FlareLine:
             # The hub can read this: a code and nothing else.
             reply[_REFUSED] = error.code if isinstance(error, FedsiftError) else FedsiftError.code
         return reply
-
-
-def send(
-    engine: Any, site: str, topic: str, content: Shareable, timeout_seconds: float
-) -> Shareable:
-    """One request to one member, also while FLARE is ending the job."""
-    target = _SERVER if site == HUB else site
-    with engine.new_context() as fl_ctx:
-        # With FLARE's own signal a request would fail at once when a job ends, and nobody could
-        # say any more why it did.
-        fl_ctx.put(key=ReservedKey.RUN_ABORT_SIGNAL, value=Signal(), private=True, sticky=False)
-        replies = engine.send_aux_request(
-            [target],
-            topic,
-            content,
-            max(timeout_seconds, _SHORTEST_SECONDS),  # zero would mean: unencrypted
-            fl_ctx,
-            optional=True,
-            secure=True,
-        )
-    reply = (replies or {}).get(target)
-    if not isinstance(reply, Shareable):
-        raise SiteUnreachable(site, "the hub does not know it")
-    code = reply.get_return_code(ReturnCode.OK)
-    if code != ReturnCode.OK:
-        raise SiteUnreachable(site, f"no answer ({code})")
-    return reply

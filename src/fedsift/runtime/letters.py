@@ -8,6 +8,7 @@ end members report to the submitter: the chair the result, or each why it could 
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Iterable, Mapping
 
@@ -18,6 +19,7 @@ from fedsift.crypto.envelope import OrganisationKey
 from fedsift.crypto.letter import open_letter, seal_letter
 from fedsift.errors import (
     BadEnvelope,
+    BadFrame,
     FedsiftError,
     PartyFailed,
     PolicyViolation,
@@ -48,6 +50,23 @@ def warrant_job(
         member: seal_letter(submitter, key, member, public, f"job {name}", name.encode()).hex()
         for member, public in members.items()
     }
+
+
+def job_arguments(job: str, warrants: Mapping[str, str]) -> dict[str, object]:
+    """What an engine's job file passes to every member; FLARE reads braces in texts as its own."""
+    return {"job": base64.b64encode(job.encode()).decode("ascii"), "warrants": dict(warrants)}
+
+
+def job_text(given: str) -> str:
+    """The text of a job from :func:`job_arguments`."""
+    try:
+        return base64.b64decode(given, validate=True).decode()
+    except ValueError:
+        raise BadFrame(
+            "The job that arrived is damaged.",
+            "A job is one text in base64.",
+            "Submit it again with 'fedsift deploy submit'.",
+        ) from None
 
 
 def check_warrant(

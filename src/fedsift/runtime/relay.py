@@ -77,7 +77,7 @@ class SitePlayer:
         stage = self._stage
         if stage is None or isinstance(stage.driver, Absent):
             return None
-        return stage.number, stage.session.transcript.rounds
+        return stage.number, stage.session.transcript.driven
 
     def __enter__(self) -> Self:
         """Meet the other sites and agree on the job; refuses those that run another one."""
@@ -204,7 +204,7 @@ class SitePlayer:
         """The failure of a whole site, as one of its parties."""
         party = ", ".join(self._courier.parties_at(site)) or site
         part = f"its part of {stage.session.protocol.name!r}"
-        return failure(fault, party, part, stage.session.transcript.rounds)
+        return failure(fault, party, part, stage.session.transcript.driven)
 
     def _reason(self, stage: Stage) -> FedsiftError | None:
         """Why another site ended the run; to the driver it is that site's failure."""
