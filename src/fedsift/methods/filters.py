@@ -180,7 +180,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
                 self._answered[party] = self._open(way, owner, party, offers[party], reply)
 
         asks = dict.fromkeys(missing, labels)
-        await self.collect(net, "feature holder", asks, REPLIES[way], take)
+        await self.collect(net, "feature holder", asks, REPLIES[way], take, self.checkpoint)
         return {party: self._answered[party] for party in offers}
 
     def checkpoint(self) -> State:

@@ -376,7 +376,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
             shape = replies[0].sums.shape
             parts = [reply.sums.array(shape=shape) for reply in replies]
             self._totals[name] = unmask_sum(parts, limbs)
-            self.save_again(net)
+            self.add_to_checkpoint(net, totals=self._totals)
         return self._totals[name]
 
     def checkpoint(self) -> State:

@@ -51,6 +51,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,13 +63,16 @@ from fedsift.crypto.products_plan import plan_products
 from fedsift.crypto.products_shares import Residue, product_terms, taylor_terms
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data.outline import is_elsewhere
+from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import ParameterError, PartyFailed
 from fedsift.maths import interaction
 from fedsift.maths.interaction_fixed import LabelPlan, n_scalars
 from fedsift.methods.interaction_messages import (
+    CLOUD_SIGNALS,
     MESSAGES,
+    OWNER_SIGNALS,
     CheckTerms,
     ColumnKey,
     EncryptedLabels,
@@ -99,8 +103,9 @@ from fedsift.methods.interaction_parties import (
     with_total,
 )
 from fedsift.methods.interaction_ranking import Ranking, classes_of, no_trace, rank
-from fedsift.protocol import Absent, DrivingRole, Network, Protocol, Role
+from fedsift.protocol import Absent, Network, Protocol, Role
 from fedsift.protocol.network import blaming
+from fedsift.protocol.resume import ResumableDriver
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -109,10 +114,18 @@ CLOUD = "cloud"
 """Party that plays the cloud server in a simulation."""
 
 
-class LabelOwner(DrivingRole, name="label owner"):
+class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CLOUD_SIGNALS)):
     """Owns the label and the only secret key; learns relevances and weights, keeps w, picks."""
 
-    def __init__(self, target: Target, n_rows: int, params: Params) -> None:
+    def __init__(
+        self,
+        target: Target,
+        n_rows: int,
+        params: Params,
+        party: str = "label owner",
+        checkpoints: Path | None = None,
+    ) -> None:
+        self.keep_checkpoints(checkpoints, party, params, target)
         self._params = params
         self._n_rows = n_rows
         self._codes = classes_of(target, params.target_bins)
@@ -120,9 +133,14 @@ class LabelOwner(DrivingRole, name="label owner"):
         self._rng = np.random.default_rng(params.seed)
         self._own: dict[str, Residues] = {}
         self._kernel: ProductOwner | None = None
+        # What was opened so far: nothing of it is computed or blurred a second time.
+        self._of_shuffled: list[float] = []
+        self._of_features: Floats | None = None
+        self._of_pairs: list[Floats] = []
 
     async def drive(self, net: Network) -> Ranking:
         """Setup, stage 1, then one round of stage 2 per selected feature."""
+        await self.begin(net)
         parties = net.members("feature owner")
         hello = Introduction(self._n_rows, self._params.measure)
         replies = await net.ask("feature owner", hello, Offer)
@@ -135,17 +153,32 @@ class LabelOwner(DrivingRole, name="label owner"):
         self._features = tuple((p, i) for p, n in self._owners.items() for i in range(n))
         trace, threshold = no_trace(), None
         if self._features:
-            await self._set_up(net)
             if self._params.n_features_to_select is None:
                 threshold = await self._threshold(net)
             trace = await self._search(net, threshold)
         n_select = self._params.n_features_to_select
         ranking = rank(trace, self._features, offers, n_select, threshold)
         await net.tell("feature owner", {p: Selected(ranking.selected[p]) for p in parties})
+        await self.finish(net)
         return ranking
+
+    def checkpoint(self) -> State:
+        """Relevances and weights that were opened."""
+        return {
+            "of_shuffled": self._of_shuffled,
+            "of_features": self._of_features,
+            "of_pairs": self._of_pairs,
+        }
+
+    def restore(self, saved: State) -> None:
+        """Go on after the last selected feature; keys and shares are made anew."""
+        self._of_shuffled = saved["of_shuffled"]
+        self._of_features, self._of_pairs = saved["of_features"], saved["of_pairs"]
 
     async def _set_up(self, net: Network) -> None:
         """Keys for the cloud, a public key for the owners, columns from owners to the cloud."""
+        if self._kernel is not None:
+            return
         n_classes = self._plan.n_slots - 1
         counts = tuple(self._owners.values())
         plan = plan_products(self._n_rows, n_classes, counts, self._plan.scales.result_bits)
@@ -160,17 +193,23 @@ class LabelOwner(DrivingRole, name="label owner"):
 
     async def _threshold(self, net: Network) -> float:
         """The largest R of any feature for shuffled labels: what chance reaches."""
-        best = 0.0
-        for _ in range(self._params.n_shuffles):
+        for number in range(self._params.n_shuffles):
             shuffled = self._rng.permutation(self._codes)
+            if number < len(self._of_shuffled):
+                continue
             terms, value = await self._relevance_terms(shuffled, net)
             (reply,) = await net.ask("cloud server", ShuffledTerms(terms), ShuffledRelevance)
-            best = max(best, float(self._opened_relevance(reply.relevance, value).max()))
-        return 1.0 + best
+            opened = self._opened_relevance(reply.relevance, value)
+            self._of_shuffled.append(float(opened.max()))
+            await self.done(net)
+        return 1.0 + max([0.0, *self._of_shuffled])
 
     async def _search(self, net: Network, threshold: float | None) -> interaction.Trace:
         """Stage 1 once, then select and weigh until there are enough."""
-        relevance = await self._relevance(net)
+        if self._of_features is None:
+            self._of_features = await self._relevance(net)
+            await self.done(net)
+        relevance = self._of_features
         n_features = len(relevance)
         wanted = self._params.n_features_to_select or n_features
         matrix = np.full((n_features, n_features), np.nan)
@@ -183,7 +222,10 @@ class LabelOwner(DrivingRole, name="label owner"):
             order.append(chosen)
             remaining.remove(chosen)
             if remaining and len(order) < wanted:
-                matrix[remaining, chosen] = await self._weights(chosen, remaining, net)
+                if len(order) > len(self._of_pairs):
+                    self._of_pairs.append(await self._weights(chosen, remaining, net))
+                    await self.done(net)
+                matrix[remaining, chosen] = self._of_pairs[len(order) - 1]
                 scores[remaining] *= matrix[remaining, chosen]
         return interaction.Trace(tuple(order), relevance, scores, matrix)
 
@@ -206,6 +248,7 @@ class LabelOwner(DrivingRole, name="label owner"):
 
     async def _relevance_terms(self, codes: Codes, net: Network) -> tuple[Ciphertexts, Residues]:
         """Class sums of all columns as shares, and the last terms of the relevance."""
+        await self._set_up(net)
         kernel, ring = self._ready(), self._ring
         with self.clock("encrypt"):
             labels = EncryptedLabels(kernel.encrypt_labels(codes))
@@ -249,6 +292,8 @@ class LabelOwner(DrivingRole, name="label owner"):
 
     async def _weights(self, chosen: int, remaining: list[int], net: Network) -> Floats:
         """Alg. 4: interaction weights of all remaining features with the one just selected."""
+        if not self._own:
+            await self._relevance_terms(self._codes, net)  # the shares of a resumed run
         kernel, ring = self._ready(), self._ring
         (reply,) = await net.ask("cloud server", Mate(chosen), MaskedProducts)
         with self.clock("decrypt"), blaming(CLOUD, "Mate", 3):
@@ -367,6 +412,7 @@ def build_nodes(
     target: Target,
     n_rows: int,
     params: Params,
+    checkpoints: Path | None = None,
 ) -> dict[str, Sequence[Role]]:
     """One node per party and one for the cloud; the label owner may own features as well."""
     if CLOUD in (*tables, label_owner):
@@ -375,14 +421,16 @@ def build_nodes(
             "That name belongs to the neutral server of this protocol.",
             "Rename the party.",
         )
-    away = is_elsewhere(target)
-    leader: Role = Absent(LabelOwner) if away else LabelOwner(target, n_rows, params)
+    leader: Role = Absent(LabelOwner)
+    if not is_elsewhere(target):
+        leader = LabelOwner(target, n_rows, params, label_owner, checkpoints)
     nodes: dict[str, Sequence[Role]] = {label_owner: (leader,)}
     for party, table in tables.items():
-        away = is_elsewhere(table)
-        owner: Role = Absent(FeatureOwner) if away else FeatureOwner(table, params)
+        owner: Role = Absent(FeatureOwner)
+        if not is_elsewhere(table):
+            owner = FeatureOwner(table, params, checkpoints)
         nodes[party] = (*nodes.get(party, ()), owner)
-    nodes[CLOUD] = (CloudServer(params),)
+    nodes[CLOUD] = (CloudServer(params, CLOUD, checkpoints),)
     return nodes
 
 

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.maths.interaction import is_binary
 from fedsift.protocol import Message, message
+from fedsift.protocol.resume import signals_between
+
+OWNER_SIGNALS = signals_between("label owner", "feature owner")
+CLOUD_SIGNALS = signals_between("label owner", "cloud server", "Cloud")
 
 
 @dataclass(frozen=True)
@@ -329,6 +333,8 @@ MESSAGES: tuple[type[Message], ...] = (
     WeightTerms,
     SealedWeights,
     Selected,
+    *OWNER_SIGNALS.messages,
+    *CLOUD_SIGNALS.messages,
 )
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import secrets
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,14 @@ from fedsift.crypto.products_plan import plan_products
 from fedsift.crypto.products_shares import Residue, product_factors, taylor_factors
 from fedsift.crypto.randomness import random_integers
 from fedsift.crypto.wire import Ciphertexts
+from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import AlignmentError, BadFrame, ColumnError, ParameterError
 from fedsift.maths import interaction as measures
 from fedsift.maths import interaction_fixed as fixed
 from fedsift.methods.interaction_messages import (
+    CLOUD_SIGNALS,
+    OWNER_SIGNALS,
     CheckTerms,
     ColumnKey,
     EncryptedColumns,
@@ -46,7 +50,8 @@ from fedsift.methods.interaction_messages import (
     Terms,
     WeightTerms,
 )
-from fedsift.protocol import Network, Role, handles
+from fedsift.protocol import Network, handles
+from fedsift.protocol.resume import Resumable
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,23 +68,28 @@ def check_columns(table: PartyTable, measure: str) -> Floats:
     return table.numeric_matrix()
 
 
-class FeatureOwner(Role, name="feature owner"):
+class FeatureOwner(Resumable, name="feature owner", signals=OWNER_SIGNALS):
     """Owns columns; encrypts them for the cloud and learns which of its features were selected."""
 
-    def __init__(self, table: PartyTable, params: Params) -> None:
+    def __init__(self, table: PartyTable, params: Params, checkpoints: Path | None = None) -> None:
+        self.keep_checkpoints(checkpoints, table.name, params, table)
         self._table = table
         self._params = params
-        values = check_columns(table, params.measure)
-        constant = measures.constant_columns(values, params.measure)
+        self._values = check_columns(table, params.measure)
+        constant = measures.constant_columns(self._values, params.measure)
         rng = secret_order(params.seed, table.name)
         # Constant columns tell nothing and stay at home; they are listed last.
         self._order = np.concatenate(
             [rng.permutation(np.flatnonzero(~constant)), rng.permutation(np.flatnonzero(constant))]
         )
         self._n_constant = int(constant.sum())
-        self._own = fixed.own_columns(values[:, self._order[: self.n_usable]], params.measure)
+        self._own = self._usable_columns()
         self._holder: ColumnHolder | None = None
         self._selected: tuple[int, ...] = ()
+
+    def _usable_columns(self) -> fixed.OwnColumns:
+        usable = self._order[: self.n_usable]
+        return fixed.own_columns(self._values[:, usable], self._params.measure)
 
     @property
     def n_usable(self) -> int:
@@ -134,6 +144,15 @@ class FeatureOwner(Role, name="feature owner"):
             raise _unknown_feature(n_features)
         self._selected = told.features
 
+    def checkpoint(self) -> State:
+        """The secret order, in which the label owner knows this party's features."""
+        return {"order": self._order}
+
+    def restore(self, saved: State) -> None:
+        """Go on with the same order."""
+        self._order = saved["order"]
+        self._own = self._usable_columns()
+
     def facts(self) -> dict[str, Any]:
         """The own names behind the numbers; read only where this party's data is at home."""
         names = [self._table.feature_names[i] for i in self._order]
@@ -156,15 +175,19 @@ class FeatureOwner(Role, name="feature owner"):
         }
 
 
-class CloudServer(Role, name="cloud server"):
+class CloudServer(Resumable, name="cloud server", signals=CLOUD_SIGNALS):
     """Computes on ciphertexts with one share of every number; holds no key and no data."""
 
-    def __init__(self, params: Params) -> None:
+    def __init__(
+        self, params: Params, party: str = "cloud", checkpoints: Path | None = None
+    ) -> None:
+        self.keep_checkpoints(checkpoints, party, params)
         self._params = params
         self._kernel: ProductCloud | None = None
         self._columns: dict[str, EncryptedColumns] = {}
         self._owners: list[tuple[str, int]] = []
         self._remaining: list[int] = []
+        self._selected: list[int] = []
         self._masks: dict[str, Residues] = {}
         self._mate = -1
 
@@ -202,11 +225,12 @@ class CloudServer(Role, name="cloud server"):
     async def class_sums(self, told: EncryptedLabels, net: Network) -> MaskedColumns:
         """Stage 1: masked columns and corrections of all features."""
         kernel = self._ready()
-        self._remaining = list(range(kernel.plan.n_features))
+        every = range(kernel.plan.n_features)
+        self._remaining = [feature for feature in every if feature not in self._selected]
         self._mate = -1
         with self.clock("evaluate"):
             kernel.take_labels(told.labels)
-            masked, corrections, masks = kernel.masked_sums(self._remaining)
+            masked, corrections, masks = kernel.masked_sums(every)
             self._masks["sums"] = with_total(self._ring, masks)
             scalars = self._mask_scalars()
         return MaskedColumns(masked, corrections, scalars)
@@ -251,6 +275,7 @@ class CloudServer(Role, name="cloud server"):
         owner, number = self._owner_of(told.feature)
         (mate,) = await net.ask("feature owner", {owner: MateWanted(number)}, MateColumn)
         self._remaining.remove(told.feature)
+        self._selected.append(told.feature)
         self._mate = told.feature
         with self.clock("evaluate"):
             masked, corrections, masks = kernel.masked_sums(self._remaining, mate.column)
@@ -378,6 +403,14 @@ class CloudServer(Role, name="cloud server"):
                 "Check that all parties run the same job.",
             )
         return self._kernel
+
+    def checkpoint(self) -> State:
+        """Which features were selected; shares and ciphertexts are made anew."""
+        return {"selected": self._selected}
+
+    def restore(self, saved: State) -> None:
+        """Go on after the last selected feature."""
+        self._selected = saved["selected"]
 
     def facts(self) -> dict[str, Any]:
         """How much was computed."""

@@ -57,6 +57,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -66,17 +67,19 @@ from fedsift.crypto import blinding
 from fedsift.crypto.masking import MaskingKey
 from fedsift.crypto.shuffle import SecretOrder, deal, new_secret
 from fedsift.data.outline import is_elsewhere
+from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
-from fedsift.errors import BadFrame
 from fedsift.maths.fagin import FIRST_BLOCK, stop_depth
 from fedsift.maths.knn_mi import Alike, neighbours_wanted, term
 from fedsift.methods import vfps_search as search
-from fedsift.methods.vfps_candidates import CandidateBook
+from fedsift.methods.vfps_candidates import CandidateBook, ScoreBook, too_few_rows
 from fedsift.methods.vfps_local import Params, check_cap, most_distances
 from fedsift.methods.vfps_messages import (
+    AGGREGATOR_SIGNALS,
     FORMS,
     MESSAGES,
+    PARTICIPANT_SIGNALS,
     Candidates,
     Choice,
     Collected,
@@ -96,8 +99,9 @@ from fedsift.methods.vfps_messages import (
 )
 from fedsift.methods.vfps_parties import Aggregator, Participant
 from fedsift.methods.vfps_search import Found, Group, Players
-from fedsift.protocol import Absent, DrivingRole, Network, Protocol, PublicArray, Role
+from fedsift.protocol import Absent, Network, Protocol, PublicArray, Role
 from fedsift.protocol.network import blaming
+from fedsift.protocol.resume import ResumableDriver
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -125,27 +129,38 @@ class Selection:
     remarks: tuple[str, ...]
 
 
-class Leader(DrivingRole, name="leader"):
+class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGREGATOR_SIGNALS)):
     """Owns the label and the only secret key; scores groups and chooses participants."""
 
-    def __init__(self, target: Target, own: str | None, params: Params) -> None:
+    def __init__(
+        self,
+        target: Target,
+        own: str | None,
+        params: Params,
+        party: str = "leader",
+        checkpoints: Path | None = None,
+    ) -> None:
+        self.keep_checkpoints(checkpoints, party, params, target)
         classes = target.kind == "classes"
         self._labels = Alike(target.codes) if classes else Alike(values=target.values)
         self._n_rows = target.n_rows
         self._own = own
         self._params = params
         self._rng = np.random.default_rng(params.seed)
+        self._first_draw = self._rng.bit_generator.state
         self._owner = blinding.own_sums(params.scheme, security_bits=params.security_bits)
         self._step = blinding.alignment(blinding.join_sums(self._owner.keys))
         self._secret = new_secret()
         self._n_runs = self._n_chunks = self._n_slots = 0
         self._book = CandidateBook(params, target.n_rows)
+        self._scores = ScoreBook()
         self.served: dict[Group, list[int]] = {}
         self._kept: list[_Chunk] = []
         self._too_large = False
 
     async def drive(self, net: Network) -> Selection:
         """Sections 3.2 and 3.3: score groups of participants, choose, tell everybody."""
+        await self.begin(net)
         names = net.members("participant")
         await self._introduce(net)
         self._players = Players(names, self._own, self._params.singles)
@@ -157,6 +172,7 @@ class Leader(DrivingRole, name="leader"):
 
         chosen = {name: Choice(name in found.selected) for name in names}
         await net.tell("participant", chosen)
+        await self.finish(net)
         stats = {
             "slots": self._n_slots,
             "runs": self._n_runs,
@@ -164,6 +180,24 @@ class Leader(DrivingRole, name="leader"):
             "n_queries": n_queries,
         }
         return Selection(found, stats, (*found.remarks, *self._remarks()))
+
+    def checkpoint(self) -> State:
+        """Scores, budget, and where the draws began: a resumed run draws the same again."""
+        return {
+            "first_draw": self._first_draw,
+            "counts": [self._n_runs, self._n_chunks, self._n_slots],
+            "book": self._book.to_plain(),
+            "scores": self._scores.to_plain(),
+            "too_large": self._too_large,
+        }
+
+    def restore(self, saved: State) -> None:
+        """Go on after the last chunk of queries; keys and shuffles are new."""
+        self._first_draw = self._rng.bit_generator.state = saved["first_draw"]
+        self._n_runs, self._n_chunks, self._n_slots = saved["counts"]
+        self._book.load(saved["book"])
+        self._scores.load(saved["scores"])
+        self._too_large = saved["too_large"]
 
     async def _introduce(self, net: Network) -> None:
         """Make keys, and deal the secret of the shuffles under pairwise keys."""
@@ -199,7 +233,8 @@ class Leader(DrivingRole, name="leader"):
         served = search.assign(players, groups, len(self._queries), self._rng)
         parts: dict[Group, Floats] = {}
         for number, (group, numbers) in enumerate(served.items()):
-            self._book.next_group(len(served) - number)
+            if not self._scores.begun([group]):
+                self._book.next_group(len(served) - number)
             terms = await self._score(group, [group], self._queries[numbers].tolist(), net)
             parts.update(terms)
             # Some may have been left out; the rest was tested in this order.
@@ -220,16 +255,23 @@ class Leader(DrivingRole, name="leader"):
             return terms
         # Inclusion property: the complete group's candidates serve every group.
         members = self._players.names
-        if keep and not self._kept and not self._too_large:
-            await self._keep_parts(members, queries, net)
         if not keep or self._too_large:
             return await self._score(members, groups, queries, net)
-        parts = [await self._open(chunk, groups, net, last=False) for chunk in self._kept]
-        return {g: np.concatenate([part[g] for part in parts]) for g in groups}
+        if not self._scores.begun(groups):
+            if not self._kept and not await self._keep_parts(members, queries, net):
+                return await self._score(members, groups, queries, net)
+            scored = self._scores[groups]
+            for chunk in self._kept:
+                terms = await self._open(chunk, groups, net, last=False)
+                scored.add(len(chunk.queries), terms)
+            await self.done(net)
+        return self._scores[groups].terms
 
-    async def _keep_parts(self, members: Group, queries: list[int], net: Network) -> None:
+    async def _keep_parts(self, members: Group, queries: list[int], net: Network) -> bool:
         """Have all parts sent once for the whole search, unless they fill the memory."""
-        start = 0
+        # A resumed run begins anew here: nobody can open what was sent under another key.
+        self._n_runs = self._n_chunks = self._n_slots = start = 0
+        self._book = CandidateBook(self._params, self._n_rows)
         while start < len(queries):
             part = queries[start : start + self._book.chunk_size(len(members))]
             self._kept.append(await self._collect(members, part, net))
@@ -237,7 +279,8 @@ class Leader(DrivingRole, name="leader"):
             share = sum(self._kept[-1].segments) / len(part) * len(queries)
             if share * len(members) > _MOST_KEPT_NUMBERS:
                 self._kept, self._too_large = [], True
-                return
+                return False
+        return True
 
     def _remarks(self) -> list[str]:
         if not self._too_large:
@@ -252,17 +295,16 @@ class Leader(DrivingRole, name="leader"):
         self, members: Group, groups: Sequence[Group], queries: list[int], net: Network
     ) -> dict[Group, Floats]:
         """Collect and open chunk by chunk, so that memory does not grow with the queries."""
-        parts: dict[Group, list[Floats]] = {group: [np.empty(0)] for group in groups}
-        start = 0
-        while start < len(queries) and not self._book.is_full(members):
-            some = queries[start : start + self._book.chunk_size(len(members))]
+        scored = self._scores[groups]
+        while scored.n_queries < len(queries) and not self._book.is_full(members):
+            size = self._book.chunk_size(len(members))
+            some = queries[scored.n_queries : scored.n_queries + size]
             chunk = await self._collect(members, some, net)
             if not chunk.queries:
                 break
-            for group, terms in (await self._open(chunk, groups, net, last=True)).items():
-                parts[group].append(terms)
-            start += len(some)
-        return {group: np.concatenate(terms) for group, terms in parts.items()}
+            scored.add(len(some), await self._open(chunk, groups, net, last=True))
+            await self.done(net)
+        return scored.terms
 
     # How candidates are found
 
@@ -310,7 +352,7 @@ class Leader(DrivingRole, name="leader"):
         depth, pending = FIRST_BLOCK, list(queries)
         while pending:
             if depth >= 2 * max(FIRST_BLOCK, self._n_rows):
-                raise _too_few_rows()
+                raise too_few_rows()
             ask = wanted(number, members, PublicArray.of(np.array(pending)), depth)
             reply = (await net.ask(AGGREGATOR, ask, answer))[0]
             with self.clock("rank"), blaming(AGGREGATOR, wanted.__name__, 0):
@@ -373,21 +415,7 @@ class Leader(DrivingRole, name="leader"):
         return terms
 
     def _batches(self, groups: Sequence[Group], most: int) -> list[tuple[str, list[Group]]]:
-        """Groups by the form their sums have to be declared in, not too many at a time."""
-        forms: dict[str, list[Group]] = {}
-        for group in groups:
-            alone = len(self._players.others(group)) == 1
-            form = "all rows" if self._params.unlimited else "separate"
-            form = "paired" if self._params.paired else form
-            # Singles share no participant: nothing to pair unless the strategy does.
-            if alone or (self._params.singles and not self._params.paired):
-                form = "single"
-            forms.setdefault(form, []).append(group)
-        return [
-            (form, some[i : i + most])
-            for form, some in forms.items()
-            for i in range(0, len(some), most)
-        ]
+        return search.by_form(self._players, groups, self._params, most)
 
     def _case(
         self, query: int, rows: Integers | None
@@ -398,29 +426,29 @@ class Leader(DrivingRole, name="leader"):
         return kept, self._labels.rows(query)[rows[kept]], self._labels.size(query)
 
 
-def _too_few_rows() -> BadFrame:
-    return BadFrame(
-        "The aggregator has named all rows, and there are too few of a query's label among them.",
-        "Every row is named once, in the order of the distances.",
-        "Check that all parties run the same version of fedsift and the same job.",
-    )
-
-
 PROTOCOL = Protocol(name="vfps", messages=MESSAGES, roles=(Leader, Participant, Aggregator))
 
 
 def build_nodes(
-    tables: Mapping[str, PartyTable], label_holder: str, target: Target, params: Params
+    tables: Mapping[str, PartyTable],
+    label_holder: str,
+    target: Target,
+    params: Params,
+    checkpoints: Path | None = None,
 ) -> dict[str, Sequence[Role]]:
     """One node per party and one for the aggregator; the label holder leads."""
     own = label_holder if label_holder in tables else None
-    leader: Role = Absent(Leader) if is_elsewhere(target) else Leader(target, own, params)
+    leader: Role = Absent(Leader)
+    if not is_elsewhere(target):
+        leader = Leader(target, own, params, label_holder, checkpoints)
     nodes: dict[str, Sequence[Role]] = {}
     for party in dict.fromkeys((label_holder, *tables)):
         roles: list[Role] = [leader] if party == label_holder else []
         if party in tables:
-            away = is_elsewhere(tables[party])
-            roles.append(Absent(Participant) if away else Participant(tables[party], params))
+            role: Role = Absent(Participant)
+            if not is_elsewhere(tables[party]):
+                role = Participant(tables[party], params, checkpoints)
+            roles.append(role)
         nodes[party] = tuple(roles)
-    nodes[AGGREGATOR] = (Aggregator(),)
+    nodes[AGGREGATOR] = (Aggregator(params, AGGREGATOR, checkpoints),)
     return nodes

@@ -15,6 +15,7 @@ from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadFrame
 from fedsift.methods.vfps_local import Params
 from fedsift.protocol import MaskedArray, Message, PublicArray, message
+from fedsift.protocol.resume import signals_between
 
 Integers = npt.NDArray[np.int64]
 
@@ -346,6 +347,9 @@ FORMS: dict[str, type[Sums]] = {
     "single": SinglePartyDistances,
 }
 
+PARTICIPANT_SIGNALS = signals_between("leader", "participant")
+AGGREGATOR_SIGNALS = signals_between("leader", "aggregator", "Aggregator")
+
 MESSAGES: tuple[type[Message], ...] = (
     Introduction,
     Joined,
@@ -374,6 +378,8 @@ MESSAGES: tuple[type[Message], ...] = (
     PairedGroupDistances,
     SinglePartyDistances,
     Choice,
+    *PARTICIPANT_SIGNALS.messages,
+    *AGGREGATOR_SIGNALS.messages,
 )
 
 _FAGIN: set[type[Message]] = {

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from fedsift.errors import ParameterError
 from fedsift.maths.knn_mi import Estimate, estimate
+from fedsift.methods.vfps_local import Params
 
 Floats = npt.NDArray[np.float64]
 Group = tuple[str, ...]
@@ -114,6 +115,26 @@ def assign(
             if len(taken) > players.n_others - 1:
                 break
     return served
+
+
+def by_form(
+    players: Players, groups: Sequence[Group], params: Params, most: int
+) -> list[tuple[str, list[Group]]]:
+    """Groups by the form their sums have to be declared in, not too many at a time."""
+    forms: dict[str, list[Group]] = {}
+    for group in groups:
+        alone = len(players.others(group)) == 1
+        form = "all rows" if params.unlimited else "separate"
+        form = "paired" if params.paired else form
+        # Singles share no participant: nothing to pair unless the strategy does.
+        if alone or (params.singles and not params.paired):
+            form = "single"
+        forms.setdefault(form, []).append(group)
+    return [
+        (form, some[i : i + most])
+        for form, some in forms.items()
+        for i in range(0, len(some), most)
+    ]
 
 
 def from_separate(players: Players, n_select: int, terms: Terms) -> Found:

@@ -125,6 +125,7 @@ class Kept:
         self._job = dict(job)
         self._data = data
         self.unit = 0
+        self.state: State = {}
         self.run = ""
         self.over = False
 
@@ -151,7 +152,7 @@ class Kept:
         """Write the state after a unit, and what the run has disclosed so far."""
         header = {"run": self.run, "job": self._job, "data": self._data, "account": net.account()}
         self._files.save(unit, {**header, "state": state})
-        self.unit = unit
+        self.unit, self.state = unit, state
 
     def load(self, run: str, unit: int, net: Network) -> State:
         """Go on after a unit; later ones are about to be done again."""
@@ -161,8 +162,8 @@ class Kept:
         self._files.forget_after(unit)
         self.run, self.unit = run, unit
         net.go_on(saved["account"])
-        state: State = saved["state"]
-        return state
+        self.state = saved["state"]
+        return self.state
 
     def clear(self) -> None:
         """Forget the run."""
@@ -203,7 +204,7 @@ class Resumable(Role):
     """A role that keeps checkpoints. Subclasses name their ``signals`` and what to remember."""
 
     signals: ClassVar[tuple[Signals, ...]] = ()
-    _kept: Kept | None = None
+    _checkpoints: Kept | None = None
 
     def __init_subclass__(
         cls, *, signals: Signals | tuple[Signals, ...] | None = None, **kwargs: Any
@@ -244,21 +245,22 @@ class Resumable(Role):
         """
         if directory is not None:
             job = _settings(params, may_change)
-            self._kept = Kept(directory, party, self.role_name, job, fingerprint(*content))
+            self._checkpoints = Kept(directory, party, self.role_name, job, fingerprint(*content))
 
     @property
     def keeps_checkpoints(self) -> bool:
         """Whether states are saved."""
-        return self._kept is not None
+        return self._checkpoints is not None
 
-    def save_again(self, net: Network) -> None:
-        """Write the own state within a unit, where the next interruption must not lose it."""
-        if self._kept is not None and self._kept.run:
-            self._kept.save(self._kept.unit, self.checkpoint(), net)
+    def add_to_checkpoint(self, net: Network, **parts: Any) -> None:
+        """Replace parts of the saved state within a unit, which an interruption must not lose."""
+        kept = self._checkpoints
+        if kept is not None and kept.run:
+            kept.save(kept.unit, {**kept.state, **parts}, net)
 
     def _go_on(self, ask: Resume, net: Network) -> tuple[str, tuple[int, ...]]:
         """At a role that answers: tell the units, begin, or load one."""
-        kept = self._kept
+        kept = self._checkpoints
         if kept is None:
             raise ParameterError(
                 "This party keeps no checkpoints, and the run wants them.",
@@ -282,12 +284,12 @@ def _handlers(signals: Signals) -> dict[type[Message], Handler]:
         return signals.progress(*role._go_on(ask, net))
 
     async def save(role: Resumable, ask: Save, net: Network) -> None:
-        if role._kept is not None:
-            role._kept.save(ask.unit, role.checkpoint(), net)
+        if role._checkpoints is not None:
+            role._checkpoints.save(ask.unit, role.checkpoint(), net)
 
     async def finished(role: Resumable, _ask: Finished, _net: Network) -> None:
-        if role._kept is not None:
-            role._kept.over = True
+        if role._checkpoints is not None:
+            role._checkpoints.over = True
 
     return {signals.resume: resume, signals.save: save, signals.finished: finished}
 
@@ -297,7 +299,7 @@ class ResumableDriver(Resumable, DrivingRole):
 
     async def begin(self, net: Network) -> bool:
         """Before everything else: start a run, or say that one goes on and load its state."""
-        kept = self._kept
+        kept = self._checkpoints
         if kept is None:
             return False
         run, units = kept.found()
@@ -335,7 +337,7 @@ class ResumableDriver(Resumable, DrivingRole):
 
     async def done(self, net: Network) -> None:
         """A unit is finished: everybody saves, this role last."""
-        kept = self._kept
+        kept = self._checkpoints
         if kept is None:
             return
         unit = kept.unit + 1
@@ -350,12 +352,12 @@ class ResumableDriver(Resumable, DrivingRole):
         Files stay until the run has been closed (:func:`forget_finished`): whatever happens on the
         way there can still be mended by resuming.
         """
-        if self._kept is None:
+        if self._checkpoints is None:
             return
         for signals in self.signals:
             if net.members(signals.role):
                 await net.tell(signals.role, signals.finished())
-        self._kept.over = True
+        self._checkpoints.over = True
 
     async def collect(
         self,
@@ -364,13 +366,16 @@ class ResumableDriver(Resumable, DrivingRole):
         asks: Mapping[str, Message],
         reply: type[T],
         take: Callable[[str, T], None],
+        saved: Callable[[], State],
     ) -> None:
         """Ask several parties; with checkpoints, take and save every answer as it comes.
+
+        ``take`` gets every answer, ``saved`` says what to write down then.
 
         If one fails, the answers of the others are still waited for, so that they need not be
         asked again when the run goes on.
         """
-        if self._kept is None:
+        if self._checkpoints is None:
             answers = await net.ask(role, asks, reply)
             for party, answer in zip(_in_order(asks, net.members(role)), answers, strict=True):
                 take(party, answer)
@@ -379,7 +384,7 @@ class ResumableDriver(Resumable, DrivingRole):
         async def one(party: str) -> None:
             (answer,) = await net.ask(role, {party: asks[party]}, reply)
             take(party, answer)
-            self.save_again(net)
+            self.add_to_checkpoint(net, **saved())
 
         parties = _in_order(asks, net.members(role))
         outcomes = await asyncio.gather(*map(one, parties), return_exceptions=True)
@@ -392,8 +397,12 @@ def forget_finished(nodes: Mapping[str, Sequence[Role]]) -> None:
     """Remove the checkpoints of a run that has been closed; those of an interrupted one stay."""
     for roles in nodes.values():
         for role in roles:
-            if isinstance(role, Resumable) and role._kept is not None and role._kept.over:
-                role._kept.clear()
+            if (
+                isinstance(role, Resumable)
+                and role._checkpoints is not None
+                and role._checkpoints.over
+            ):
+                role._checkpoints.clear()
 
 
 def _in_order(asks: Mapping[str, Message], members: tuple[str, ...]) -> list[str]:

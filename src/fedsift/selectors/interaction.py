@@ -201,6 +201,7 @@ class InteractionSelector(FederatedSelector):
             federation.target,
             federation.n_rows,
             params,
+            self._checkpoints(),
         )
         bits = 0 if params.scheme == "plain" else params.security_bits
         used = messages_used(params)

@@ -231,7 +231,11 @@ class VFPSSelector(FederatedSelector):
             seed=self._seed(),
         )
         nodes = vfps.build_nodes(
-            federation.tables, federation.label_holder, federation.target, params
+            federation.tables,
+            federation.label_holder,
+            federation.target,
+            params,
+            self._checkpoints(),
         )
         bits = 0 if params.scheme == "plain" else params.security_bits
         notes = (self._he_note(params), *self._group_notes(params, needed))
