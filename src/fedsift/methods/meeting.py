@@ -29,7 +29,8 @@ from fedsift.crypto import shuffle
 from fedsift.crypto.masking import MaskingKey
 from fedsift.data.alignment import lacks_ids
 from fedsift.data.part import Part
-from fedsift.errors import BadFrame, FileProblem, PartyError
+from fedsift.data.target import Target
+from fedsift.errors import FileProblem, PartyError
 from fedsift.methods.meeting_messages import (
     CHAIR,
     GUEST,
@@ -42,7 +43,7 @@ from fedsift.methods.meeting_messages import (
     OwnOutline,
     SecretDealt,
     SecretWanted,
-    SeededWords,
+    WordNumbers,
     Words,
     WordsWanted,
 )
@@ -59,7 +60,14 @@ from fedsift.methods.meeting_terms import (
     check_classes,
     check_same,
 )
-from fedsift.methods.meeting_words import Codes, digests, numbered, own_codes, seeded_secret
+from fedsift.methods.meeting_words import (
+    check_digests,
+    dealt_secret,
+    digests,
+    no_secret,
+    numbered,
+    own_codes,
+)
 from fedsift.protocol import (
     Absent,
     DrivingRole,
@@ -145,10 +153,16 @@ class _Attendee:
 
     def words(self) -> dict[str, tuple[str, ...]]:
         """Categories and classes that need common numbers."""
-        target = None
-        if self._labels in (CLASSES, ONE_CLASS):
-            target = self.part.target(self._terms.task, fewest_classes=1)
-        return self.part.words(target)
+        return self.part.words(self._target())
+
+    def secret(self) -> bytes:
+        """The secret that this party would deal to the others."""
+        return dealt_secret(self.part, self._target(), self._terms.run)
+
+    def _target(self) -> Target | None:
+        if self._labels == NO_LABELS:
+            return None
+        return self.part.target(self._terms.task, fewest_classes=1)
 
     def _allows(self) -> tuple[str, ...]:
         """Kinds among the choices of the job that the own policy allows."""
@@ -191,24 +205,18 @@ class Guest(_Attendee, Role, name=GUEST):
     @handles(SecretWanted)
     async def deal(self, ask: SecretWanted, net: Network) -> SecretDealt:
         """Make the secret of the words and seal it for everybody else."""
-        self._secret = shuffle.new_secret()
+        self._secret = self.secret()
         sealed = {p: shuffle.deal(self._secret, self._key, key) for p, key in ask.keys.items()}
         return SecretDealt(sealed)
 
     @handles(WordsWanted)
-    async def tell_words(self, ask: WordsWanted, net: Network) -> Words | SeededWords:
+    async def tell_words(self, ask: WordsWanted, net: Network) -> Words:
         """Digests of the own categories and classes."""
-        if self._terms.seed is not None:
-            return SeededWords(digests(self.words(), seeded_secret(self._terms.seed)))
         if ask.dealer is not None and ask.sealed is not None:
             self._secret = shuffle.receive(ask.sealed, self._key, ask.dealer)
         if not self._secret:
             # Digests without a secret would be as good as the words.
-            raise BadFrame(
-                "The chair asks for words before a secret was dealt.",
-                "One party deals a secret to all others first.",
-                "Check that all sites run the same version of fedsift.",
-            )
+            raise no_secret()
         return Words(digests(self.words(), self._secret))
 
     @handles(Agreement)
@@ -219,7 +227,6 @@ class Guest(_Attendee, Role, name=GUEST):
             raise another_outline(self.party)
         features = dict.fromkeys(told.tables, told.columns)
         labels, n_classes = self._told_labels
-        codes = {}
         if terms.setting == "vertical":
             rows[terms.chair] = self._chair_rows
             if self.part.table is not None:
@@ -228,13 +235,19 @@ class Guest(_Attendee, Role, name=GUEST):
             labels = CLASSES if self._labels == ONE_CLASS else self._labels
             if set(told.columns) != set(self.part.feature_names):
                 raise another_outline(self.party)
-        if terms.numbers_words:
-            codes[self.party] = own_codes(told.codes, told.sizes, self.words())
         allowed = dict(told.allowed)
-        columns = told.columns
-        agreed = Agreed(told.n_features, features, rows, labels, n_classes, allowed, columns, codes)
         with self.clock("prepare"):
-            self.settle(agreed)
+            self.settle(
+                Agreed(told.n_features, features, rows, labels, n_classes, allowed, told.columns)
+            )
+
+    @handles(WordNumbers)
+    async def take_numbers(self, told: WordNumbers, net: Network) -> None:
+        """Keep the common numbers of the own categories and classes."""
+        if self.agreed is None:
+            raise no_secret()
+        codes = own_codes(told.codes, told.sizes, self.words())
+        self.agreed = replace(self.agreed, codes={self.party: codes})
 
 
 class Neutral(Role, name=NEUTRAL):
@@ -277,18 +290,16 @@ class Chair(_Attendee, DrivingRole, name=CHAIR):
             replies = await net.ask(GUEST, self._invitation(), OwnOutline)
             outlines |= dict(zip(guests, replies, strict=True))
         agreed = agreed_on(self._terms, outlines, self.n_classes)
-        codes: dict[str, dict[str, Codes]] = {}
-        sizes: dict[str, int] = {}
-        if self._terms.numbers_words:
-            codes, sizes = await self._number_words(outlines, net)
         with self.clock("prepare"):
             self.settle(agreed)
         if net.members(NEUTRAL):
             await net.tell(NEUTRAL, self._briefing(agreed))
         if guests:
-            await net.tell(
-                GUEST, {p: self._agreement(agreed, codes.get(p, {}), sizes) for p in guests}
-            )
+            tables, allowed = tuple(agreed.features), dict(agreed.allowed)
+            told = Agreement(tables, agreed.n_features, agreed.columns, allowed)
+            await net.tell(GUEST, told)
+        if guests and self._terms.numbers_words:
+            await self._number_words(outlines, net)
         return agreed
 
     def _invitation(self) -> Invitation | HolderInvitation:
@@ -296,18 +307,6 @@ class Chair(_Attendee, DrivingRole, name=CHAIR):
         if self._seat.load is None:
             return Invitation(version, job)
         return HolderInvitation(version, job, self.part.n_rows, self._labels, self.n_classes)
-
-    def _agreement(
-        self, agreed: Agreed, codes: Mapping[str, Codes], sizes: dict[str, int]
-    ) -> Agreement:
-        return Agreement(
-            tuple(agreed.features),
-            agreed.n_features,
-            agreed.columns,
-            {name: PublicArray.of(own) for name, own in codes.items()},
-            sizes,
-            dict(agreed.allowed),
-        )
 
     def _briefing(self, agreed: Agreed) -> Briefing:
         return Briefing(
@@ -321,28 +320,33 @@ class Chair(_Attendee, DrivingRole, name=CHAIR):
             dict(agreed.allowed),
         )
 
-    async def _number_words(
-        self, outlines: Mapping[str, OwnOutline], net: Network
-    ) -> tuple[dict[str, dict[str, Codes]], dict[str, int]]:
+    async def _number_words(self, outlines: Mapping[str, OwnOutline], net: Network) -> None:
         """Common numbers of categories and classes; the words stay with the parties."""
         parties = list(outlines)
-        asks = dict.fromkeys(parties, WordsWanted(None, None))
-        reply: type[Words | SeededWords] = SeededWords
-        if self._terms.seed is None:
-            keys = {p: o.key for p, o in outlines.items() if o.key is not None}
-            dealer, *others = parties
-            wanted = SecretWanted({party: keys[party] for party in others})
-            (dealt,) = await net.ask(GUEST, {dealer: wanted}, SecretDealt)
-            asks |= {p: WordsWanted(keys[dealer], dealt.sealed[p]) for p in others}
-            reply = Words
-        replies = await net.ask(GUEST, asks, reply)
-        told = {}
+        keys = {party: outline.key for party, outline in outlines.items() if outline.key}
+        dealer, *others = parties
+        if set(keys) != set(parties):
+            raise another_outline(", ".join(set(parties) - set(keys)))
+        wanted = SecretWanted({party: keys[party] for party in others})
+        (dealt,) = await net.ask(GUEST, {dealer: wanted}, SecretDealt)
+        asks = {dealer: WordsWanted(None, None)}
+        for party in others:
+            with blaming(dealer, "SecretWanted", 2):
+                if party not in dealt.sealed:
+                    raise no_secret()
+            asks[party] = WordsWanted(keys[dealer], dealt.sealed[party])
+        replies = await net.ask(GUEST, asks, Words)
         for party, words in zip(parties, replies, strict=True):
-            with blaming(party, "WordsWanted", 2):
-                told[party] = words.digests
+            with blaming(party, "WordsWanted", 3):
+                check_digests(words.digests)
+        told = {p: words.digests for p, words in zip(parties, replies, strict=True)}
         codes, sizes = numbered(told)
         check_classes(sizes)
-        return codes, sizes
+        numbers = {
+            party: WordNumbers({name: PublicArray.of(one) for name, one in own.items()}, sizes)
+            for party, own in codes.items()
+        }
+        await net.tell(GUEST, numbers)
 
 
 def agree_here(terms: Terms, seats: Mapping[str, Seat]) -> tuple[Agreed, dict[str, Part]]:
@@ -354,7 +358,7 @@ def agree_here(terms: Terms, seats: Mapping[str, Seat]) -> tuple[Agreed, dict[st
     n_classes = here[terms.chair].n_classes if terms.chair in here else 0
     agreed = agreed_on(terms, outlines, n_classes)
     if terms.numbers_words:
-        secret = shuffle.new_secret() if terms.seed is None else seeded_secret(terms.seed)
+        secret = here[terms.parties[0]].secret()
         words = {party: attendee.words() for party, attendee in here.items()}
         codes, sizes = numbered({party: digests(own, secret) for party, own in words.items()})
         check_classes(sizes)

@@ -52,6 +52,44 @@ class OwnOutline(Message, frozen=True):
     key: PublicKeys | None
 
 
+@message(
+    flow=_DOWN,
+    reveals="total-feature-count: number of features of all parties together, and who has any",
+    about=GUEST,
+    customary=True,
+)
+class Agreement(Message, frozen=True):
+    """What all sites compute the same settings from.
+
+    ``tables`` are the parties with features; ``columns`` the common order of columns that all
+    share; ``allowed`` the disclosures by choice that each party allows.
+    """
+
+    tables: tuple[str, ...]
+    n_features: int
+    columns: tuple[str, ...]
+    allowed: dict[str, tuple[str, ...]]
+
+
+@message(
+    flow=f"{CHAIR} -> {NEUTRAL}",
+    reveals="outline: number of rows, number of features of all parties together, and whether the "
+    "labels are classes or numbers",
+    customary=True,
+)
+class Briefing(Message, frozen=True):
+    """What a party without data needs to compute the same settings."""
+
+    version: str
+    job: str
+    n_rows: int
+    labels: str
+    n_classes: int
+    tables: tuple[str, ...]
+    n_features: int
+    allowed: dict[str, tuple[str, ...]]
+
+
 @message(flow=_DOWN, reveals="nothing: public keys of the other parties")
 class SecretWanted(Message, frozen=True):
     """Asks one party to deal a secret that the chair does not learn."""
@@ -87,68 +125,27 @@ class Words(Message, frozen=True):
 
 
 @message(
-    flow=_UP,
-    reveals="known-words: digests of categories and classes that whoever knows the seed of the job "
-    "can compare with guesses",
-    customary=True,
-)
-class SeededWords(Message, frozen=True):
-    """As `Words`, under a secret that follows from the seed: repeatable, for simulations."""
-
-    digests: dict[str, PublicArray]
-
-
-@message(
     flow=_DOWN,
-    reveals="total-feature-count: number of features of all parties together, and of their "
-    "categories and classes where these need common numbers",
+    reveals="word-counts: how many categories and classes all parties have together",
     about=GUEST,
     customary=True,
 )
-class Agreement(Message, frozen=True):
-    """What all sites compute the same settings from.
+class WordNumbers(Message, frozen=True):
+    """Common numbers of the receiver's own words, and how many there are, by column."""
 
-    ``tables`` are the parties with features; ``columns`` the common order of columns that all
-    share; ``codes`` the common numbers of the receiver's own words, ``sizes`` how many there are;
-    ``allowed`` the disclosures by choice that each party allows.
-    """
-
-    tables: tuple[str, ...]
-    n_features: int
-    columns: tuple[str, ...]
     codes: dict[str, PublicArray]
     sizes: dict[str, int]
-    allowed: dict[str, tuple[str, ...]]
-
-
-@message(
-    flow=f"{CHAIR} -> {NEUTRAL}",
-    reveals="outline: number of rows, number of features of all parties together, and whether the "
-    "labels are classes or numbers",
-    customary=True,
-)
-class Briefing(Message, frozen=True):
-    """What a party without data needs to compute the same settings."""
-
-    version: str
-    job: str
-    n_rows: int
-    labels: str
-    n_classes: int
-    tables: tuple[str, ...]
-    n_features: int
-    allowed: dict[str, tuple[str, ...]]
 
 
 MESSAGES = (
     Invitation,
     HolderInvitation,
     OwnOutline,
+    Briefing,
+    Agreement,
     SecretWanted,
     SecretDealt,
     WordsWanted,
     Words,
-    SeededWords,
-    Agreement,
-    Briefing,
+    WordNumbers,
 )

@@ -20,7 +20,7 @@ from fedsift.methods.meeting_messages import (
     OwnOutline,
     SecretDealt,
     SecretWanted,
-    SeededWords,
+    WordNumbers,
     Words,
     WordsWanted,
 )
@@ -74,7 +74,8 @@ class Terms:
         Whether rows are matched by ids.
     task : str
     categorical : tuple of str
-    seed : int, optional
+    run : str
+        Names the computation: the same if a job is submitted again.
     wanted : Wanted
     """
 
@@ -90,7 +91,7 @@ class Terms:
     aligned: bool = False
     task: str = "auto"
     categorical: tuple[str, ...] = ()
-    seed: int | None = None
+    run: str = ""
     wanted: Wanted = field(default_factory=Wanted)
 
     @property
@@ -154,13 +155,13 @@ def messages_used(terms: Terms) -> tuple[type[Message], ...]:
     used: list[type[Message]] = []
     if guests:
         used += [HolderInvitation if terms.chair in terms.parties else Invitation, OwnOutline]
-    if guests and terms.numbers_words:
-        if terms.seed is None:
-            used += [SecretWanted, SecretDealt]
-        used += [WordsWanted, Words if terms.seed is None else SeededWords]
     if terms.neutral not in (None, terms.chair):
         used.append(Briefing)
-    return (*used, Agreement) if guests else tuple(used)
+    if guests:
+        used.append(Agreement)
+    if guests and terms.numbers_words:
+        used += [SecretWanted, SecretDealt, WordsWanted, Words, WordNumbers]
+    return tuple(used)
 
 
 def agreed_on(terms: Terms, outlines: Mapping[str, OwnOutline], n_classes: int) -> Agreed:

@@ -16,6 +16,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.data.fingerprint import fingerprint
+from fedsift.data.part import Part
+from fedsift.data.target import Target
 from fedsift.errors import BadFrame
 from fedsift.protocol import PublicArray
 
@@ -24,9 +27,15 @@ Digest = tuple[int, int]
 _DOMAIN = b"fedsift words v1"
 
 
-def seeded_secret(seed: int) -> bytes:
-    """A secret that follows from the seed of a job; no secret from anybody who knows the seed."""
-    return hashlib.sha256(_DOMAIN + seed.to_bytes(32, "big")).digest()
+def dealt_secret(part: Part, target: Target | None, run: str) -> bytes:
+    """The secret that one party deals: as hard to guess as all of its data, new for every job.
+
+    It comes from the data and not from the operating system, so that a run that is resumed, or
+    repeated in one process, numbers the words in the same order.
+    """
+    ids = "" if part.ids is None else "\0".join(part.ids.tolist())
+    own = fingerprint(part.table, target) + hashlib.sha256(ids.encode()).hexdigest()
+    return hmac.new(own.encode(), _DOMAIN + run.encode(), hashlib.sha256).digest()
 
 
 def digests(words: Mapping[str, Sequence[str]], secret: bytes) -> dict[str, PublicArray]:
@@ -70,6 +79,12 @@ def numbered(
     return codes, sizes
 
 
+def check_digests(told: Mapping[str, PublicArray]) -> None:
+    """Refuse digests in another form, or twice the same in one list."""
+    for array in told.values():
+        _pairs(array)
+
+
 def own_codes(
     codes: Mapping[str, PublicArray], sizes: Mapping[str, int], words: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[Codes, int]]:
@@ -100,6 +115,15 @@ def _pairs(array: PublicArray) -> list[Digest]:
     if values.dtype != np.uint64 or len(np.unique(values, axis=0)) != len(values):
         raise _no_numbers()
     return [(int(first), int(second)) for first, second in values]
+
+
+def no_secret() -> BadFrame:
+    """Build the error for words that are wanted before a secret was dealt."""
+    return BadFrame(
+        "There is no secret to hide words under.",
+        "One party deals a secret to all others first.",
+        "Check that all sites run the same version of fedsift.",
+    )
 
 
 def _no_numbers() -> BadFrame:

@@ -168,7 +168,7 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             aligned=self.aligned and len(self.parties) > 1,
             task=self.task,
             categorical=self.categorical,
-            seed=self.seed,
+            run=self.run_key,
             wanted=wanted,
         )
 
