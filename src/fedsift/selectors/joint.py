@@ -166,7 +166,8 @@ class _Script:
         self._selector.run(federation, **options)
         if self._keep_own is not None:
             for party, known in carrier.own.items():
-                self._keep_own(party, known)
+                own = parts[party].feature_names if party in parts else ()
+                self._keep_own(party, {"columns": list(agreed.columns or own), **known})
         if carrier.found is None:
             return None
         return self._completed(self._selector.result_, federation, parts, carrier.found)

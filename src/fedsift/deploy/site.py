@@ -1,0 +1,214 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""A member's part in a job, built from the member's own settings and from nothing else.
+
+The job says which parties do what; it names no file, no key and no code. What a member brings, what
+it allows and whom it knows comes from its own folder. It refuses a job of a submitter or with a
+chair that it does not know, columns or labels that it did not set free, and whatever its policy
+forbids; the last two when the parties meet, so that the chair learns the reason.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fedsift.crypto.envelope import OrganisationKey
+from fedsift.data.part import Part, read_part
+from fedsift.deploy.site_files import HUB, SiteSettings, load_site
+from fedsift.deploy.toml_write import PRIVATE, write_text
+from fedsift.errors import BadEnvelope, JobError, PolicyViolation
+from fedsift.protocol import Policy
+from fedsift.protocol.policy import OPEN
+from fedsift.runtime import Player
+from fedsift.runtime.line import Patience
+from fedsift.selectors.joint import Home, run_joint
+from fedsift.selectors.joint_job import JointJob
+
+OWN_FILE = "own.json"
+_KEY_LENGTH = 32
+
+
+def make_site(folder: Path, job_text: str, name: str) -> Site:
+    """Read a member's settings and see whether it takes part in a job.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the member's settings are.
+    job_text : str
+        As :meth:`JointJob.to_text` writes it.
+    name : str
+        The member, as the engine knows it.
+
+    Returns
+    -------
+    site : Site
+        Whatever carries the messages calls :meth:`Site.run` with a player.
+    """
+    settings = load_site(Path(folder))
+    job = JointJob.from_text(job_text)
+    if settings.name != name:
+        raise JobError(
+            f"The settings here are those of {settings.name!r}, and this is {name!r}.",
+            "A member has settings of its own.",
+            "Put the right start-up kit into place.",
+        )
+    site = Site(job, settings, settings.key())
+    site.check()
+    return site
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Site:
+    """One member in one job.
+
+    Parameters
+    ----------
+    job : JointJob
+    settings : SiteSettings
+    key : OrganisationKey
+    """
+
+    job: JointJob
+    settings: SiteSettings
+    key: OrganisationKey
+
+    def __repr__(self) -> str:
+        return f"<{self.settings.name!r} in a job of {self.job.method!r}>"
+
+    @property
+    def members(self) -> dict[str, str]:
+        """Party -> member that plays it; neutral parties are played at the hub."""
+        members = {party: party for party in self.job.parties}
+        return members if self.job.neutral is None else members | {self.job.neutral: HUB}
+
+    @property
+    def pinned(self) -> Mapping[str, bytes]:
+        """Public keys of the other members."""
+        return self.settings.pinned
+
+    @property
+    def submitter(self) -> tuple[str, bytes]:
+        """Who submits the job, and the public key that is pinned here for that."""
+        return self.job.submitter, self.settings.submitters[self.job.submitter]
+
+    @property
+    def patience(self) -> Patience:
+        """How long to wait for the others."""
+        return Patience.of(self.settings.idle_seconds, self.settings.heartbeat_seconds)
+
+    @property
+    def policy(self) -> Policy:
+        """What the member allows; without a policy of its own, what a run with encryption needs."""
+        given = self.settings.policy
+        if given is None:
+            return OPEN if self.settings.name == HUB else Policy()
+        return Policy.from_mapping(given)
+
+    def check(self) -> None:
+        """Refuse a job of strangers."""
+        own, name = self.settings, self.settings.name
+        if self.job.submitter not in own.submitters:
+            raise BadEnvelope(
+                f"{name!r} does not know the submitter {self.job.submitter[:60]!r}.",
+                "Jobs are taken from submitters whose key is pinned here.",
+                "Pin the submitter's key, if its jobs are welcome.",
+            )
+        if name != HUB and name not in self.job.parties:
+            raise JobError(
+                f"{name!r} is none of the parties of the job.",
+                "A member is asked to take part in jobs that name it.",
+                "Submit the job to its own parties.",
+            )
+        chair = self.members[self.job.chair]
+        accepted = own.drivers is None or chair in own.drivers or chair == name
+        for member in dict.fromkeys([chair, *self.members.values()]):
+            if member == name or (member in own.pinned and (member != chair or accepted)):
+                continue
+            what = "as the chair of a run" if member == chair else "in a run"
+            raise PolicyViolation(
+                f"{name!r} does not accept {member!r} {what}.",
+                "Its key must be pinned, and a chair must be one of the drivers it accepts.",
+                f"Leave one of the two out, or ask {name!r} to change its settings.",
+            )
+
+    def run(self, player: Player) -> bytes | None:
+        """Play this member's part; the chair returns the encoded result."""
+        homes = {}
+        for party in player.home or ():
+            data = party in self.job.parties
+            homes[party] = Home(self._load if data else None, self.policy)
+        selector = self.job.selector(**self._checkpoint())
+        result = run_joint(self.job, homes, player, selector=selector, keep_own=self._keep_own)
+        return None if result is None else msgspec.json.encode(result)
+
+    def _load(self) -> Part:
+        """The member's data as far as the job needs it and the settings set it free."""
+        own, job = self.settings, self.job
+        assert own.data is not None  # noqa: S101 - every organisation has a table
+        uses_label = job.labelled and (job.setting == "horizontal" or own.name == job.label_party)
+        if uses_label and (own.label is None or job.label_column not in (None, own.label)):
+            raise self._not_free("the label that the job names", "the label in its settings")
+        columns = own.columns
+        wanted = job.columns.get(own.name)
+        if wanted is not None:
+            closed = {*own.id_columns, own.label}
+            if closed & set(wanted) or (columns is not None and not set(wanted) <= set(columns)):
+                raise self._not_free("columns that the job names", "the columns in its settings")
+            columns = wanted
+        part = read_part(
+            own.name,
+            own.data,
+            ids=own.id_columns,
+            label=own.label,
+            columns=columns,
+            categorical=tuple(dict.fromkeys((*own.categorical, *job.categorical))),
+        )
+        return part if uses_label else part.without_labels()
+
+    def _not_free(self, found: str, allowed: str) -> PolicyViolation:
+        name = self.settings.name
+        return PolicyViolation(
+            f"The run needs {found}, which {name!r} has not set free.",
+            f"Jobs may use {allowed}.",
+            f"Change the job, or ask {name!r} to change its settings.",
+        )
+
+    def _checkpoint(self) -> dict[str, Any]:
+        """A place of its own for every job; a run that is not resumed starts anew."""
+        if self.settings.checkpoint is None:
+            return {}
+        place = self.settings.checkpoint / self.job.run_key[:_KEY_LENGTH]
+        if not self.job.resume:
+            shutil.rmtree(place, ignore_errors=True)
+        return {"checkpoint": str(place)}
+
+    def _keep_own(self, party: str, known: dict[str, Any]) -> None:
+        """What only this member may know of the run, in its own output folder."""
+        if self.settings.output is not None and party in self.job.parties:
+            content = {
+                "party": party,
+                "method": self.job.method,
+                "job": self.job.fingerprint,
+                "own": _plain(known),
+            }
+            text = msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
+            write_text(self.settings.output / OWN_FILE, text + "\n", PRIVATE)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
