@@ -256,10 +256,11 @@ def _write_kit(project: Project, name: str, made: Provisioned, folder: Path) -> 
     }
     write_text(folder / KIT_FILE, toml_text({"kit": about}))
     limits = {"idle_seconds": IDLE_SECONDS, "heartbeat_seconds": HEARTBEAT_SECONDS}
+    kept = {"checkpoint": "checkpoints", "output": "results"}
     write_sections(
         local / "fedsift" / _SETTINGS_FILE[kind],
         {"party": {"name": name}, "keys": {"own": KEY_FILE}}
-        | ({} if kind == "submitter" else {"limits": limits}),
+        | ({} if kind == "submitter" else {"limits": limits, "runtime": kept}),
     )
     note = _KIT_NOTE.format(name=name, kind=kind, project=project.name, steps=_STEPS[kind])
     write_text(folder / "README.txt", note)
