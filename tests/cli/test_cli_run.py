@@ -51,6 +51,18 @@ def test_the_rows_are_aligned_by_id(workshop):
     assert by_id == same_order
 
 
+def test_rows_that_not_all_parties_have_are_left_out(workshop):
+    workshop.shop.loc[0, "customer_id"] = "somebody-else"
+
+    outcome = workshop.run("--json")
+
+    assert outcome.exit_code == 0, outcome.err
+    result = outcome.json["result"]
+    assert result["shape"]["n_rows"] == 59
+    assert "Party 'shop' takes part with 59 of 60 rows" in " ".join(result["warnings"])
+    assert "somebody-else" not in outcome.out + outcome.err
+
+
 def test_json_holds_paths_and_result(workshop):
     outcome = workshop.run("--json")
 
@@ -121,7 +133,8 @@ def test_wanted_columns_only(workshop):
 def test_a_party_may_have_a_file_of_its_own(workshop):
     (workshop.folder / "shop.party.toml").write_text(
         '[party]\nname = "shop"\n[data]\npath = "shop.csv"\nid = "customer_id"\n'
-        '[policy]\nmethods = ["filter"]\nmay_reveal = ["feature-count", "feature-scores"]\n'
+        '[policy]\nmethods = ["filter"]\n'
+        'may_reveal = ["common-ids", "feature-count", "feature-scores"]\n'
     )
     workshop.parties[1] = {"file": "shop.party.toml"}
 
@@ -169,6 +182,10 @@ def test_labels_at_a_party_of_their_own(workshop):
         {"methods": ["vfps"]},
         {"min_bin_size": 50},
         {"min_security_bits": 200},
+        {"min_rows": 61},
+        {"may_not_reveal": ["outline"]},
+        {"may_not_reveal": ["named-scores"]},
+        {"may_reveal": ["feature-count", "feature-scores"]},  # and not which customers it has
     ],
 )
 def test_a_policy_stops_the_run_before_any_message(workshop, sent, command, policy):
@@ -210,7 +227,7 @@ def test_an_interrupted_run(workshop, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fedsift.cli.prepare.fit_observed", interrupt)
+    monkeypatch.setattr("fedsift.selectors.joint.run_joint", interrupt)
 
     outcome = workshop.run()
 
@@ -223,7 +240,7 @@ def test_an_unknown_error_keeps_its_traceback(workshop, monkeypatch):
     def stumble(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("fedsift.cli.prepare.fit_observed", stumble)
+    monkeypatch.setattr("fedsift.selectors.joint.run_joint", stumble)
 
     with pytest.raises(ZeroDivisionError):
         workshop.run()

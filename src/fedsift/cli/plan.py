@@ -20,7 +20,9 @@ from fedsift.cli.common import (
 from fedsift.cli.tables import learned_table, table
 
 if TYPE_CHECKING:
-    from fedsift.cli.prepare import ReadyJob
+    from fedsift.data import Federation
+    from fedsift.job import Job
+    from fedsift.selectors.execution import Plan
 
 NO_COST = "Time, rounds and bytes are not predicted yet; that comes in a later version."
 
@@ -35,16 +37,17 @@ def plan(
 
         with warnings_collected() as remarks:
             ready = prepare(read_job(job))
-            planned = ready.selector.plan(ready.federation)
-        notes = [*planned.notes, *remarks, *ready.federation.warnings]
+            federation, planned = ready.plan()
+        notes = [*planned.notes, *remarks, *federation.warnings]
         if as_json:
-            echo_json(_as_mapping(ready, planned, notes))
+            echo_json(_as_mapping(ready.job, federation, planned, notes))
         else:
-            _print(ready, planned, notes)
+            _print(ready.job, federation, planned, notes)
 
 
-def _as_mapping(ready: ReadyJob, planned: Any, notes: list[str]) -> dict[str, Any]:
-    federation = ready.federation
+def _as_mapping(
+    job: Job, federation: Federation, planned: Plan, notes: list[str]
+) -> dict[str, Any]:
     return {
         "method": planned.method,
         "setting": federation.setting,
@@ -54,21 +57,21 @@ def _as_mapping(ready: ReadyJob, planned: Any, notes: list[str]) -> dict[str, An
         "n_features": federation.n_features,
         "security_bits": planned.security_bits,
         "disclosures": list(planned.disclosures),
-        "policies": dict(ready.job.policies),
+        "policies": dict(job.policies),
         "notes": notes,
         "cost": None,
         "cost_note": NO_COST,
     }
 
 
-def _print(ready: ReadyJob, planned: Any, notes: list[str]) -> None:
+def _print(job: Job, federation: Federation, planned: Plan, notes: list[str]) -> None:
     out = console()
-    out.print(f"[bold]Plan of {shown(ready.job.path.name)}: {shown(planned.method)}[/bold]")
-    for line in ready.federation.describe():
+    out.print(f"[bold]Plan of {shown(job.path.name)}: {shown(planned.method)}[/bold]")
+    for line in federation.describe():
         if not line.startswith("note:"):
             out.print(shown(line))
     out.print(learned_table("Who will learn what", planned.disclosures))
-    out.print(_policies(ready))
+    out.print(_policies(job, federation))
     if not planned.security_bits:
         out.print("[bold red]WARNING: this run is not encrypted.[/bold red]")
     for note in notes:
@@ -77,10 +80,10 @@ def _print(ready: ReadyJob, planned: Any, notes: list[str]) -> None:
     out.print("The policies allow this run. Nothing was sent and nothing was written.")
 
 
-def _policies(ready: ReadyJob) -> Any:
+def _policies(job: Job, federation: Federation) -> Any:
     made = table("Policies", "party", "allows")
-    for party in ready.federation.parties:
-        policy = ready.job.policies.get(party)
+    for party in federation.parties:
+        policy = job.policies.get(party)
         if policy is None:
             made.add_row(shown(party), "no policy: what the method needs, nothing optional")
             continue

@@ -1,26 +1,30 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""From a job file to an estimator and a federation; nothing is sent and nothing is written."""
+"""From a job file to what can be planned and run; nothing is sent and nothing is written."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsift.errors import ConfigError, ParameterError
-from fedsift.job import OWN_PARTY, DataEntry, Job, PartyEntry, load_job
+from fedsift.job import OWN_PARTY, DataEntry, Job, load_job
 
 if TYPE_CHECKING:
     from fedsift.data import Federation
     from fedsift.result import SelectionResult
     from fedsift.runtime.session import Observer
+    from fedsift.selectors.execution import Plan
+    from fedsift.selectors.joint import Home
+    from fedsift.selectors.joint_job import JointJob
 
 
 @dataclass(frozen=True)
 class ReadyJob:
-    """A job whose data has been read and checked."""
+    """A job whose data has been read and checked: one catalogued set, cut for several parties."""
 
     job: Job
     federation: Federation
@@ -32,6 +36,34 @@ class ReadyJob:
             self.selector, self.federation, observer, timeout_seconds=self.job.timeout_seconds
         )
 
+    def plan(self) -> tuple[Federation, Plan]:
+        """The federation, and who will learn what; sends nothing."""
+        return self.federation, self.selector.plan(self.federation)
+
+
+@dataclass(frozen=True)
+class ReadyTables:
+    """A job on the parties' own tables; all of them are read here, each for itself."""
+
+    job: Job
+    joint: JointJob
+    homes: Mapping[str, Home]
+    selector: Any
+
+    def run(self, observer: Observer | None = None) -> SelectionResult:
+        """Carry it out by the stages that sites of their own would go through."""
+        from fedsift.selectors.joint import run_joint
+
+        result = run_joint(self.joint, self.homes, observer=observer, selector=self.selector)
+        assert result is not None  # noqa: S101 - the chair is here
+        return result
+
+    def plan(self) -> tuple[Federation, Plan]:
+        """The federation, and who will learn what; sends nothing."""
+        from fedsift.selectors.joint import plan_joint
+
+        return plan_joint(self.joint, self.homes)
+
 
 def read_job(path: Path, engine: str | None = None) -> Job:
     """Read a job file against the methods and data sets of this version."""
@@ -41,24 +73,52 @@ def read_job(path: Path, engine: str | None = None) -> Job:
     return load_job(path, schemas(), catalog.names(), engine)
 
 
-def prepare(job: Job) -> ReadyJob:
+def prepare(job: Job) -> ReadyJob | ReadyTables:
     """Read the data and build the estimator."""
-    from fedsift.protocol import Policy
-    from fedsift.selectors.registry import method_named
-
     if job.engine == "flare":
         raise ConfigError(
             "The tables of this job are at the organisations.",
             "Only a job with the engine 'embedded' reads them here.",
             "Ask each organisation: 'fedsift deploy party' shows what it would disclose.",
         )
-    federation = build_federation(job)
-    _refuse_too_many(job, federation)
+    if job.data.dataset is None:
+        return _prepare_tables(job)
+    from fedsift.protocol import Policy
+    from fedsift.selectors.registry import method_named
+
+    federation = _split(job.data, job.data.dataset, job.seed)
+    _refuse_too_many(job, federation.n_features)
     policies = {party: Policy.from_mapping(given) for party, given in job.policies.items()}
     selector = method_named(job.method).estimator(
         **job.parameters, policy=policies or None, random_state=job.seed
     )
     return ReadyJob(job, federation, selector)
+
+
+def _prepare_tables(job: Job) -> ReadyTables:
+    from fedsift.data.part import read_part
+    from fedsift.protocol import Policy
+    from fedsift.selectors.joint import Home
+    from fedsift.selectors.joint_job import JointJob
+
+    data, homes, names = job.data, {}, []
+    for entry in job.parties:
+        part = read_part(
+            entry.name,
+            entry.data,
+            ids=entry.id_columns,
+            label=data.label_column if data.label_party in (None, entry.name) else None,
+            columns=entry.columns,
+            categorical=data.categorical,
+        )
+        names.append(part.feature_names)
+        policy = None if entry.policy is None else Policy.from_mapping(entry.policy)
+        homes[entry.name] = Home.of(part, policy)
+    counts = [len(own) for own in names]
+    _refuse_too_many(job, sum(counts) if data.setting == "vertical" else counts[0])
+    joint = JointJob.from_job(job)
+    kept = {key: job.parameters[key] for key in ("checkpoint",) if key in job.parameters}
+    return ReadyTables(job, joint, homes, joint.selector(**kept))
 
 
 def fit_observed(
@@ -77,29 +137,6 @@ def fit_observed(
     )
     result: SelectionResult = fitted.result_
     return result
-
-
-def build_federation(job: Job) -> Federation:
-    """The parties' tables, read from files or cut out of a catalogued set."""
-    if job.data.dataset is not None:
-        return _split(job.data, job.data.dataset, job.seed)
-    from fedsift.data import Federation
-
-    data = job.data
-    sources = [(entry.name, _source(entry, data)) for entry in job.parties]
-    if data.setting == "horizontal":
-        ids = {name: None for entry in job.parties for name in entry.id_columns}
-        return Federation.horizontal(
-            sources, data.label_column, data.task, data.categorical, ids=list(ids) or None
-        )
-    label = None
-    if data.label_party is not None and data.label_column is not None:
-        label = (data.label_party, data.label_column)
-    by_party = {entry.name: entry.id_columns for entry in job.parties if entry.id_columns}
-    # An alignment by messages would come before the parties' policies are asked.
-    return Federation.vertical(
-        sources, label, by_party or None, data.task, data.categorical, alignment="exact"
-    )
 
 
 def _split(data: DataEntry, dataset: str, seed: int | None) -> Federation:
@@ -122,29 +159,12 @@ def _split(data: DataEntry, dataset: str, seed: int | None) -> Federation:
     return split_vertical(loaded.X, loaded.y, n_parties, label_holder=holder, **shared)
 
 
-def _source(entry: PartyEntry, data: DataEntry) -> Any:
-    """A party's file, or only the wanted columns of it."""
-    if entry.columns is None:
-        return entry.data
-    from fedsift.data.sources import read_source
-
-    ids = entry.id_columns
-    raw = read_source(
-        entry.data, party=entry.name, text_columns=(*ids, *data.categorical), index_columns=ids
-    )
-    wanted = [*ids, *entry.columns]
-    if data.label_column is not None and data.label_party in (None, entry.name):
-        wanted.append(data.label_column)
-    return raw.only(list(dict.fromkeys(wanted)), entry.name)
-
-
-def _refuse_too_many(job: Job, federation: Federation) -> None:
+def _refuse_too_many(job: Job, n_features: int) -> None:
     """A number written in the job file is meant; only the estimator's default is *at most*."""
     wanted = job.parameters.get("n_features_to_select")
-    if isinstance(wanted, int) and wanted > federation.n_features:
+    if isinstance(wanted, int) and wanted > n_features:
         raise ParameterError(
-            f"n_features_to_select = {wanted}, and the federation has {federation.n_features} "
-            "features.",
-            f"A number from 1 to {federation.n_features} is needed.",
+            f"n_features_to_select = {wanted}, and the federation has {n_features} features.",
+            f"A number from 1 to {n_features} is needed.",
             "Ask for fewer features, or give a share such as 0.5.",
         )

@@ -38,6 +38,7 @@ from fedsift.methods.meeting_messages import (
     NEUTRAL,
     Agreement,
     Briefing,
+    HolderAgreement,
     HolderInvitation,
     Invitation,
     OwnOutline,
@@ -222,24 +223,26 @@ class Guest(_Attendee, Role, name=GUEST):
     @handles(Agreement)
     async def agree(self, told: Agreement, net: Network) -> None:
         """Check the whole job against the own data and policy; raise to refuse."""
-        terms, rows = self._terms, {self.party: self.part.n_rows}
-        if (self.party in told.tables) != (self.part.table is not None):
+        own, parties = self.part.feature_names, self._terms.parties
+        if set(told.columns) != set(own) or len(told.columns) != len(own):
             raise another_outline(self.party)
-        features = dict.fromkeys(told.tables, told.columns)
-        labels, n_classes = self._told_labels
-        if terms.setting == "vertical":
-            rows[terms.chair] = self._chair_rows
-            if self.part.table is not None:
-                features[self.party] = self.part.feature_names
-        else:
-            labels = CLASSES if self._labels == ONE_CLASS else self._labels
-            if set(told.columns) != set(self.part.feature_names):
-                raise another_outline(self.party)
+        features = dict.fromkeys(parties, told.columns)
+        labels = CLASSES if self._labels == ONE_CLASS else self._labels
+        rows, allowed = {self.party: self.part.n_rows}, dict(told.allowed)
+        with self.clock("prepare"):
+            self.settle(Agreed(len(own), features, rows, labels, 0, allowed, told.columns))
+
+    @handles(HolderAgreement)
+    async def agree_with_holder(self, told: HolderAgreement, net: Network) -> None:
+        """The same where the chair is one of the parties."""
+        own = self.part.feature_names
+        if (self.party in told.tables) != bool(own) or told.n_features < len(own):
+            raise another_outline(self.party)
+        features = {party: own if party == self.party else () for party in told.tables}
+        rows = {self._terms.chair: self._chair_rows, self.party: self.part.n_rows}
         allowed = dict(told.allowed)
         with self.clock("prepare"):
-            self.settle(
-                Agreed(told.n_features, features, rows, labels, n_classes, allowed, told.columns)
-            )
+            self.settle(Agreed(told.n_features, features, rows, *self._told_labels, allowed))
 
     @handles(WordNumbers)
     async def take_numbers(self, told: WordNumbers, net: Network) -> None:
@@ -295,9 +298,7 @@ class Chair(_Attendee, DrivingRole, name=CHAIR):
         if net.members(NEUTRAL):
             await net.tell(NEUTRAL, self._briefing(agreed))
         if guests:
-            tables, allowed = tuple(agreed.features), dict(agreed.allowed)
-            told = Agreement(tables, agreed.n_features, agreed.columns, allowed)
-            await net.tell(GUEST, told)
+            await net.tell(GUEST, self._agreement(agreed))
         if guests and self._terms.numbers_words:
             await self._number_words(outlines, net)
         return agreed
@@ -307,6 +308,12 @@ class Chair(_Attendee, DrivingRole, name=CHAIR):
         if self._seat.load is None:
             return Invitation(version, job)
         return HolderInvitation(version, job, self.part.n_rows, self._labels, self.n_classes)
+
+    def _agreement(self, agreed: Agreed) -> Agreement | HolderAgreement:
+        allowed = dict(agreed.allowed)
+        if self._seat.load is None:
+            return Agreement(agreed.columns, allowed)
+        return HolderAgreement(tuple(agreed.features), agreed.n_features, allowed)
 
     def _briefing(self, agreed: Agreed) -> Briefing:
         return Briefing(

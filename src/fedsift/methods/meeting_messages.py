@@ -52,22 +52,28 @@ class OwnOutline(Message, frozen=True):
     key: PublicKeys | None
 
 
+@message(flow=_DOWN, reveals="nothing: the columns that all parties have, and what they allow")
+class Agreement(Message, frozen=True):
+    """From a chair without data: what all sites compute the same settings from.
+
+    ``columns`` is the common order of columns; ``allowed`` lists the disclosures by choice that
+    each party allows.
+    """
+
+    columns: tuple[str, ...]
+    allowed: dict[str, tuple[str, ...]]
+
+
 @message(
     flow=_DOWN,
     reveals="total-feature-count: number of features of all parties together, and who has any",
-    about=GUEST,
     customary=True,
 )
-class Agreement(Message, frozen=True):
-    """What all sites compute the same settings from.
-
-    ``tables`` are the parties with features; ``columns`` the common order of columns that all
-    share; ``allowed`` the disclosures by choice that each party allows.
-    """
+class HolderAgreement(Message, frozen=True):
+    """From a chair that is a party itself: what all sites compute the same settings from."""
 
     tables: tuple[str, ...]
     n_features: int
-    columns: tuple[str, ...]
     allowed: dict[str, tuple[str, ...]]
 
 
@@ -143,6 +149,7 @@ MESSAGES = (
     OwnOutline,
     Briefing,
     Agreement,
+    HolderAgreement,
     SecretWanted,
     SecretDealt,
     WordsWanted,

@@ -15,6 +15,7 @@ from fedsift.errors import Disagreement, ParameterError, PartyError, ValueProble
 from fedsift.methods.meeting_messages import (
     Agreement,
     Briefing,
+    HolderAgreement,
     HolderInvitation,
     Invitation,
     OwnOutline,
@@ -158,7 +159,7 @@ def messages_used(terms: Terms) -> tuple[type[Message], ...]:
     if terms.neutral not in (None, terms.chair):
         used.append(Briefing)
     if guests:
-        used.append(Agreement)
+        used.append(HolderAgreement if terms.chair in terms.parties else Agreement)
     if guests and terms.numbers_words:
         used += [SecretWanted, SecretDealt, WordsWanted, Words, WordNumbers]
     return tuple(used)

@@ -12,6 +12,7 @@ ledger are the same too; there everything is checked once before the first messa
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,6 +21,7 @@ from typing import Any, cast
 import msgspec
 
 from fedsift.crypto import psi
+from fedsift.data.ids import Ids
 from fedsift.data.outline import JointFederation
 from fedsift.data.part import Part
 from fedsift.data.remarks import remarks_on
@@ -28,7 +30,13 @@ from fedsift.methods import align, findings, meeting
 from fedsift.methods.meeting_terms import Agreed, Seat, messages_used
 from fedsift.protocol import Message, Policy, Protocol, Role
 from fedsift.protocol.message import Declaration
-from fedsift.protocol.policy import OPEN, Elsewhere, PlannedDisclosure, check_before
+from fedsift.protocol.policy import (
+    OPEN,
+    Elsewhere,
+    PlannedDisclosure,
+    check_before,
+    check_rows,
+)
 from fedsift.protocol.protocol import placement_of
 from fedsift.result import SelectionResult, Traffic, TrafficRow
 from fedsift.runtime import EMBEDDED, Outcome, Player
@@ -150,7 +158,10 @@ class _Script:
     def run(self) -> SelectionResult | None:
         """All four stages."""
         if self._player.home is None:
-            self.plan()
+            with warnings.catch_warnings():
+                # The run itself warns too.
+                warnings.simplefilter("ignore", UserWarning)
+                self.plan()
         agreed, parts = self._meet()
         parts = self._align(agreed, parts)
         federation = joint_federation(self._terms, agreed, parts)
@@ -175,11 +186,18 @@ class _Script:
     def plan(self) -> tuple[JointFederation, Plan]:
         """Check everything that can be checked without a message."""
         agreed, parts = meeting.agree_here(self._terms, self._seats(reviewing=False))
+        remarks: tuple[str, ...] = ()
         if self._terms.aligned:
-            rows = rows_in_common({p: part.ids for p, part in parts.items()}, self._job.chair)  # type: ignore[misc]
+            ids = {party: _ids(part) for party, part in parts.items()}
+            rows = rows_in_common(ids, self._job.chair)
             parts = {party: part.take(rows[party]) for party, part in parts.items()}
+            remarks = rows_left_out(agreed.n_rows, len(rows[self._job.chair]))
         federation = joint_federation(self._terms, agreed, parts)
-        return federation, self._checked(agreed, federation)
+        plan = self._checked(agreed, federation)
+        for party, part in parts.items():
+            check_rows(party, self._homes[party].policy, part.n_rows)
+        on_data = remarks_on(federation.tables, [federation.target])
+        return replace(federation, warnings=(*on_data, *remarks)), plan
 
     # The stages
 
@@ -205,7 +223,7 @@ class _Script:
         ids = {party: parts[party].ids if party in parts else None for party in self._job.parties}
         policies = {party: home.policy for party, home in self._homes.items()}
         if self._player.home is None and not _has_psi():
-            rows = rows_in_common(ids, self._job.chair)  # type: ignore[arg-type]
+            rows = rows_in_common({p: _ids(part) for p, part in parts.items()}, self._job.chair)
             self._remarks.append(_IN_THE_CLEAR)
         else:
             psi.library()
@@ -376,6 +394,11 @@ class _JointCarrier(Carrier):
             return None
         told = [(party, known) for party, known in here if party == chair]
         return [*told, *((party, one.facts) for party, one in self.found.items())]
+
+
+def _ids(part: Part) -> Ids:
+    assert part.ids is not None  # noqa: S101 - checked when the parties met
+    return part.ids
 
 
 def _known(role: _Attendee) -> Agreed:
