@@ -52,6 +52,7 @@ _REPORT_SECONDS = 2.0
 _SEND_SECONDS = 15.0
 _LINGER_SECONDS = 4.0
 _GRACE_SECONDS = 60.0
+_GRACE_AFTER_FAILURE_SECONDS = 15.0
 _LAST_LETTERS_SECONDS = 6.0
 _FETCH_SECONDS = 3.0
 _TICK_SECONDS = 0.1
@@ -236,12 +237,11 @@ class HubController(Controller):
     def _wait(self, waiting: set[str], abort_signal: Signal, task: Task) -> None:
         """Wait for everybody, or for whoever still comes once somebody has told how it ended."""
         first: float | None = None
-        while not waiting <= self._finished and task.completion_status is None:
-            if abort_signal.triggered:
-                break
-            if self._told and first is None:
+        while not waiting <= self._finished and not abort_signal.triggered:
+            if first is None and (self._told or task.completion_status is not None):
                 first = time.monotonic()
-            if first is not None and time.monotonic() - first > _GRACE_SECONDS:
+            grace = _GRACE_AFTER_FAILURE_SECONDS if self._failed else _GRACE_SECONDS
+            if first is not None and time.monotonic() - first > grace:
                 break
             time.sleep(_TICK_SECONDS)
         deadline = time.monotonic() + _LAST_LETTERS_SECONDS

@@ -77,13 +77,15 @@ class SitePlayer:
         stage = self._stage
         if stage is None or isinstance(stage.driver, Absent):
             return None
-        return stage.number, stage.session.transcript.driven
+        return stage.number, stage.round_number
 
     def __enter__(self) -> Self:
         """Meet the other sites and agree on the job; refuses those that run another one."""
         self._line.serve(self._desk.answer)
         try:
             self._courier.greet_all()
+        except RunEnded as error:
+            raise self._reason() or error from None
         except BaseException as error:
             self._give_up(error)
             raise
@@ -133,7 +135,7 @@ class SitePlayer:
                 return self._attend(stage)
             return self._drive(stage, stage.driver, on_interrupt)
         except RunEnded as error:
-            raise self._reason(stage) or error from None
+            raise self._reason() or error from None
         except BaseException as error:
             self._give_up(error)
             raise
@@ -196,28 +198,27 @@ class SitePlayer:
         for site, future in work.items():
             reply = future.result()
             if isinstance(reply, Fault):
-                raise self._failed(site, reply, stage)
+                raise self._failed(site, reply)
             tallies[site] = reply
         return tallies
 
-    def _failed(self, site: str, fault: Fault, stage: Stage) -> FedsiftError:
+    def _failed(self, site: str, fault: Fault) -> FedsiftError:
         """The failure of a whole site, as one of its parties."""
         party = ", ".join(self._courier.parties_at(site)) or site
-        part = f"its part of {stage.session.protocol.name!r}"
-        return failure(fault, party, part, stage.session.transcript.driven)
+        round_number = self._stage.round_number if self._stage else 0
+        return failure(fault, party, f"its part of stage {self._stages}", round_number)
 
-    def _reason(self, stage: Stage) -> FedsiftError | None:
+    def _reason(self) -> FedsiftError | None:
         """Why another site ended the run; to the driver it is that site's failure."""
         ending = self._state.ending
-        driven_here = not isinstance(stage.driver, Absent)
-        if ending is None and driven_here:
+        if ending is None:
             # An engine that loses a site ends the job, but does not say which site it was.
             for site in self._courier.missing():
-                return self._failed(site, Fault(SiteUnreachable.code, "the site was lost"), stage)
+                return self._failed(site, Fault(SiteUnreachable.code, "the site was lost"))
         if ending is None or ending.site == self._line.site:
             return None
-        if driven_here:
-            return self._failed(ending.site, ending.fault, stage)
+        if self.driving is not None:
+            return self._failed(ending.site, ending.fault)
         return RunEnded(
             f"Site {ending.site!r} ended the run: {shown(ending.fault.text)}",
             "All sites must play to the end.",

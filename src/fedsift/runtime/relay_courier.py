@@ -25,6 +25,7 @@ from fedsift.runtime.relay_wire import (
     Cancel,
     Close,
     Fetch,
+    Over,
     Poll,
     Question,
     Ready,
@@ -37,7 +38,7 @@ from fedsift.runtime.relay_wire import (
 from fedsift.runtime.sealed import SealedLine, aborted
 from fedsift.runtime.threads import in_thread
 
-_GOODBYE_SECONDS = 10.0
+_GOODBYE_SECONDS = 5.0
 _PROBE_SECONDS = 2.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
@@ -109,6 +110,8 @@ class Courier:
                     return frame
                 case Refusal(code=code, text=text):
                     return Fault(code, text)
+                case Over():
+                    raise self._ended(reply)
                 case Ready(n_bytes=n_bytes):
                     reply = self._send(site, Fetch(call.number), 0.0, n_bytes)
                 case Busy():
@@ -127,6 +130,8 @@ class Courier:
             match self._send(site, Close(stage, hold), hold):
                 case Tally() as tally:
                     return tally
+                case Over() as news:
+                    raise self._ended(news)
                 case Refusal(code=code, text=text):
                     return Fault(code, text)
                 case Busy():
@@ -161,6 +166,11 @@ class Courier:
         raw = self._line.request(site, content, limit)
         self._state.heard(site)
         return read_reply(raw)
+
+    def _ended(self, news: Over) -> RunEnded:
+        """Another site knows already that the run is over."""
+        self._state.end(news.site, Fault(news.code, news.text))
+        return over()
 
     def _hold(self, deadline: float) -> float:
         return min(self._patience.hold_seconds, max(0.0, deadline - time.monotonic()))

@@ -14,7 +14,7 @@ from fedsift.errors import FedsiftError, RunEnded, UndeclaredFlow
 from fedsift.protocol.codec import Fault
 from fedsift.runtime.line import Patience
 from fedsift.runtime.relay_stage import Stage
-from fedsift.runtime.relay_state import RunState
+from fedsift.runtime.relay_state import Ending, RunState
 from fedsift.runtime.relay_wire import (
     Answer,
     Beat,
@@ -24,6 +24,7 @@ from fedsift.runtime.relay_wire import (
     Close,
     Fetch,
     Noted,
+    Over,
     Poll,
     Question,
     Ready,
@@ -79,6 +80,8 @@ class Desk:
         try:
             return pack(self._reply(site, read_question(content)))
         except FedsiftError as error:
+            if self._state.ending is not None:
+                return pack(self._over(self._state.ending))
             fault = fault_of(error)
             return pack(Refusal(fault.code, fault.text))
 
@@ -90,8 +93,7 @@ class Desk:
                 self._state.end(site, Fault(code, text))
                 return Noted()
         if self._state.ending is not None:
-            fault = self._state.ending.fault
-            return Refusal(fault.code, fault.text)
+            return self._over(self._state.ending)
         match question:
             case Call():
                 return self._status(
@@ -107,6 +109,9 @@ class Desk:
                 return Answer(frame)
             case Close():
                 return self._close(site, question)
+
+    def _over(self, ending: Ending) -> Over:
+        return Over(ending.site, ending.fault.code, ending.fault.text)
 
     def _take(self, site: str, call: Call) -> _Task:
         with self._state.changed:

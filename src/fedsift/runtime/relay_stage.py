@@ -47,6 +47,7 @@ class Stage(Exchange):
     ) -> None:
         self.number = number
         self.closed = False
+        self.latest_round = 0
         self._courier = courier
         self._home = {
             party: roles for party, roles in nodes.items() if courier.site_of(party) == courier.site
@@ -75,6 +76,11 @@ class Stage(Exchange):
     def limit_seconds(self) -> float:
         """Limit of every request."""
         return self._timeout_seconds
+
+    @property
+    def round_number(self) -> int:
+        """The round as far as it is known here."""
+        return max(self.latest_round, self.session.transcript.driven)
 
     async def deliver(self, request: Request, limit_seconds: float) -> bytes:
         """Bring a request to its role, here or at another site, and bring back the answer."""
@@ -106,6 +112,7 @@ class Stage(Exchange):
         self, frame: bytes, message: Message, round_number: int, sender: Address, receiver: Address
     ) -> None:
         """Count what came from and goes to other sites."""
+        self.latest_round = max(self.latest_round, round_number)
         if not {sender.party, receiver.party} <= set(self.nodes):
             self.served.record(frame, message, round_number, sender, receiver)
 

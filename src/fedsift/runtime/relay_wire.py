@@ -90,6 +90,14 @@ class Refusal(Note, frozen=True):
     text: str
 
 
+class Over(Note, frozen=True):
+    """The run has ended; which site ended it, and why."""
+
+    site: str
+    code: str
+    text: str
+
+
 class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     """One frame that crossed between two parties: who, to whom, which message, how much."""
 
@@ -122,7 +130,7 @@ class Tally(Note, frozen=True):
 
 
 Question = Call | Poll | Fetch | Close | Cancel | Beat
-Reply = Answer | Ready | Busy | Noted | Refusal | Tally
+Reply = Answer | Ready | Busy | Noted | Refusal | Over | Tally
 N = TypeVar("N", bound=Note)
 
 _questions: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
