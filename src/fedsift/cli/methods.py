@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from fedsift.cli.common import AsJson, console, echo_json, errors_as_exit_codes,
 from fedsift.cli.tables import table
 
 if TYPE_CHECKING:
+    from fedsift.protocol.message import Declaration
     from fedsift.selectors.registry import Method
 
 
@@ -33,6 +35,7 @@ def methods(
         for method in chosen:
             for setting in method.protocols:
                 out.print(_disclosures(method, setting))
+        out.print(_around())
         out.print("A policy names the kinds of the first column in may_reveal and may_not_reveal.")
 
 
@@ -73,14 +76,26 @@ def _overview(chosen: tuple[Method, ...]) -> Table:
 
 
 def _disclosures(method: Method, setting: str) -> Table:
-    made = table(f"{method.name}, {setting}: who may learn what", "kind", "who", "about", "what")
-    for own_setting, declaration in method.declarations():
-        if own_setting == setting:
-            optional = " (only if a policy names it)" if declaration.optional else ""
-            made.add_row(
-                declaration.kind,
-                declaration.receiver,
-                declaration.sender,
-                shown(declaration.text + optional),
-            )
+    own = (declaration for place, declaration in method.declarations() if place == setting)
+    return _learned(f"{method.name}, {setting}: who may learn what", own)
+
+
+def _around() -> Table:
+    from fedsift.selectors.registry import joint_declarations
+
+    title = "Any method on the parties' own tables: who may learn what before and after it"
+    return _learned(title, joint_declarations())
+
+
+def _learned(title: str, declarations: Iterable[Declaration]) -> Table:
+    made = table(title, "kind", "who", "about", "what")
+    for declaration in declarations:
+        note = " (only if a policy names it)" if declaration.optional else ""
+        note = " (unless a policy forbids it)" if declaration.customary else note
+        made.add_row(
+            declaration.kind,
+            declaration.receiver,
+            declaration.about,
+            shown(declaration.text + note),
+        )
     return made
