@@ -57,24 +57,23 @@ import numpy.typing as npt
 import torch
 
 from fedsift.data.outline import is_elsewhere
+from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.maths.checkpoints import Checkpoints
 from fedsift.maths.gates import start_from_gini
 from fedsift.maths.layer_numbers import Floats
 from fedsift.maths.row_splits import validation_split
-from fedsift.methods import fedsdg_store as store
-from fedsift.methods import filters
-from fedsift.methods.fedsdg_client import FeatureHolder
+from fedsift.methods import filter_messages, filters
+from fedsift.methods.fedsdg_client import MAY_CHANGE, FeatureHolder
 from fedsift.methods.fedsdg_forward import InteractiveLayer
 from fedsift.methods.fedsdg_inputs import InputEncoder
-from fedsift.methods.fedsdg_local import LocalPart, MakeEmbeddings, PartData, State, private_seeds
+from fedsift.methods.fedsdg_local import LocalPart, MakeEmbeddings, PartData, private_seeds
 from fedsift.methods.fedsdg_messages import (
     DECLARED,
     FEATURE_HOLDER,
     LABEL_HOLDER,
     Chosen,
-    Finished,
     GateMeans,
     GateMeansWanted,
     GateStart,
@@ -87,8 +86,9 @@ from fedsift.methods.fedsdg_messages import (
 from fedsift.methods.fedsdg_top import TopSide
 from fedsift.methods.fedsdg_training import EpochReport, Stage, Surroundings
 from fedsift.methods.filter_scores import rank
-from fedsift.protocol import Absent, DrivingRole, Network, PublicArray, Role
+from fedsift.protocol import Absent, Network, PublicArray, Role
 from fedsift.protocol.network import blaming
+from fedsift.protocol.resume import ResumableDriver
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,18 @@ class Trained:
     parties: tuple[str, ...]
 
 
-class LabelHolder(DrivingRole, name=LABEL_HOLDER):
+@dataclass(frozen=True)
+class _Selected:
+    """What the stage with gates came to."""
+
+    n_open: int
+    epoch: int
+    score: float
+    history: list[dict[str, Any]]
+    parties: tuple[str, ...]
+
+
+class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SIGNALS):
     """Owns labels and top network, drives the training, and knows only shares of the layer.
 
     Parameters
@@ -117,11 +128,11 @@ class LabelHolder(DrivingRole, name=LABEL_HOLDER):
         Embedding network for the own columns.
     checkpoints : Path, optional
         Directory for this party's own checkpoints.
-    resume : bool
-        Continue from the last checkpoint.
     report : callable, optional
         Told about every epoch: numbers only, at this party.
     """
+
+    _stage: Stage | None = None
 
     def __init__(
         self,
@@ -132,9 +143,9 @@ class LabelHolder(DrivingRole, name=LABEL_HOLDER):
         *,
         make: MakeEmbeddings | None = None,
         checkpoints: Path | None = None,
-        resume: bool = False,
         report: EpochReport | None = None,
     ) -> None:
+        self.keep_checkpoints(checkpoints, party, params, table, target, may_change=MAY_CHANGE)
         self._party = party
         self._table = table
         self._target = target
@@ -144,8 +155,8 @@ class LabelHolder(DrivingRole, name=LABEL_HOLDER):
         self._seed, self._refit_seed, self._top_seed = seeds[:3]
         self._rng = np.random.default_rng(seeds[3])
         self._noise = np.random.default_rng(seeds[4])
-        self._store = None if checkpoints is None else store.Checkpoints(checkpoints, party)
-        self._resume = resume
+        self._saved: State = {}
+        self._selected: _Selected | None = None
         self._report = report
         self.stop_requested = False
         self._own: LocalPart | None = None
@@ -156,49 +167,60 @@ class LabelHolder(DrivingRole, name=LABEL_HOLDER):
     async def drive(self, net: Network) -> Trained:
         """The whole training, seen from the label holder."""
         torch.set_num_threads(1)
-        params, parties = self._params, net.members(FEATURE_HOLDER)
-        saved = self._saved_state()
-        self._split_rows(saved)
-        await self._introduce(parties, -1 if saved is None else int(saved["epoch"]), net)
-        starts = {} if saved is not None else await self._start_gates(parties, net)
+        await self.begin(net)
+        parties = net.members(FEATURE_HOLDER)
+        self._split_rows()
+        await self._introduce(parties, net)
+        starts = {} if self._saved else await self._start_gates(parties, net)
         self._prepare_own(starts.get(self._party))
+        if self._selected is None:
+            self._selected = await self._train_gates(parties, net)
+        selected, stage = self._selected, self._stage
+        epoch, score, history = selected.epoch, selected.score, selected.history
+        # Interrupted, a refit is left out, unless the gates selected more than was wanted.
+        exactly = self._params.n_features_to_select is not None
+        if self._params.refit and (not self.stop_requested or exactly):
+            stage = await self._refit(selected.parties, net)
+            chosen = stage.points.choice()
+            epoch, score, history = chosen.number, chosen.score, [*history, *stage.history]
+        if not self.stop_requested:
+            await self.finish(net)
+        assert stage is not None  # noqa: S101 - trained here, or refitted
+        return Trained(
+            selected.n_open,
+            epoch,
+            score,
+            tuple(history),
+            self.stop_requested,
+            stage.layer.parties,
+        )
+
+    async def _train_gates(self, parties: Sequence[str], net: Network) -> _Selected:
+        """Train with gates, go back to the best epoch, and see what it selects."""
+        params = self._params
         # Also for an exact number: gates are worth comparing only once the networks have learned.
         rule = Checkpoints(min(params.min_epochs, params.max_epochs - 1))
-        stage = await self._new_stage(parties, self._top_seed, rule, net, saved=saved)
-        await stage.train(params.patience, net, self._save_epoch)
+        stage = await self._new_stage(parties, self._top_seed, rule, net)
+        await stage.train(params.patience, net, self.done)
         chosen = stage.points.choice()
         await stage.return_to(chosen.number, net)
         if self._own is not None:
             self._own_selected = np.flatnonzero(self._own.open_features())
             self._own_means = self._own.gate_means()
-
-        n_open, history = chosen.n_open, stage.history
+        n_open, parties = chosen.n_open, tuple(parties)
         if params.n_features_to_select is not None:
             n_open = params.n_features_to_select
-            parties = await self._choose_exactly(n_open, net)
+            parties = await self._choose_exactly(stage, n_open, net)
         elif params.refit:
             parties = stage.parties_with_open_gates(chosen.number)
-        # Interrupted, a refit is left out, unless the gates selected more than was wanted.
-        if params.refit and (not self.stop_requested or params.n_features_to_select is not None):
-            again = await self._refit(parties, net)
-            chosen, history = again.points.choice(), [*history, *again.history]
-        if not self.stop_requested:
-            await self._finish(net)
-        return Trained(
-            n_open,
-            chosen.number,
-            chosen.score,
-            tuple(history),
-            self.stop_requested,
-            self._stage.layer.parties,
-        )
+        return _Selected(n_open, chosen.number, chosen.score, stage.history, parties)
 
     # Algorithm 1
 
-    def _split_rows(self, saved: State | None) -> None:
+    def _split_rows(self) -> None:
         """Validation rows come out of the training rows: a share of every class, at random."""
-        if saved is not None:
-            self._training, self._validation = saved["training_rows"], saved["validation_rows"]
+        if self._saved:
+            self._training, self._validation = self._saved["rows"]
             return
         by_class = self._target.kind == "classes"
         strata = self._target.codes if by_class else np.zeros(self._target.n_rows, np.int64)
@@ -206,12 +228,12 @@ class LabelHolder(DrivingRole, name=LABEL_HOLDER):
             strata, self._params.validation, self._rng
         )
 
-    async def _introduce(self, parties: Sequence[str], resume_from: int, net: Network) -> None:
+    async def _introduce(self, parties: Sequence[str], net: Network) -> None:
         hello = TrainingStart(
             self._target.n_rows,
             PublicArray.of(self._training),
             PublicArray.of(self._validation),
-            resume_from,
+            self.unit if self._saved else -1,
         )
         if not parties:
             return
@@ -254,8 +276,6 @@ class LabelHolder(DrivingRole, name=LABEL_HOLDER):
         top_seed: int,
         points: Checkpoints,
         net: Network,
-        *,
-        saved: State | None = None,
     ) -> Stage:
         """Layer, top network and keys of a stage; weights are new or from a checkpoint."""
         layer = InteractiveLayer(self._params, parties, self.clock)
@@ -274,24 +294,29 @@ class LabelHolder(DrivingRole, name=LABEL_HOLDER):
             lambda: self.stop_requested,
             self._report,
         )
-        self._stage = Stage(around, layer, top, self._own, points)
+        stage = self._stage = Stage(around, layer, top, self._own, points)
         await layer.open(net)
-        if saved is None:
-            await layer.share_weights(self._rng, net)
+        if self._saved:
+            stage.load(self._saved["stage"])
+            self._saved = {}
         else:
-            store.check_same_data(saved["data"], self._fingerprint(), self._party)
-            store.check_same_job(saved["job"], self._job())
-            self._stage.load(saved)
-        return self._stage
+            await layer.share_weights(self._rng, net)
+            await self._save_stage(net)
+        return stage
+
+    async def _save_stage(self, net: Network) -> None:
+        """Save, unless somebody asked for an early end: the run goes on from before it."""
+        if not self.stop_requested:
+            await self.done(net)
 
     # Selection
 
-    async def _choose_exactly(self, wanted: int, net: Network) -> tuple[str, ...]:
+    async def _choose_exactly(self, stage: Stage, wanted: int, net: Network) -> tuple[str, ...]:
         """The given number of features with the widest open gates, over all parties."""
         means: dict[str, Floats] = {}
         if self._own is not None:
             means[self._party] = self._own.gate_means()
-        parties = self._stage.layer.parties
+        parties = stage.layer.parties
         if parties:
             replies = await net.ask(FEATURE_HOLDER, GateMeansWanted(), GateMeans)
             for party, reply in zip(parties, replies, strict=True):
@@ -319,46 +344,34 @@ class LabelHolder(DrivingRole, name=LABEL_HOLDER):
                 self._own_encoder, None, self._params, self._make, self._refit_seed
             )
         stage = await self._new_stage(parties, self._refit_seed, Checkpoints(), net)
-        await stage.train(self._params.patience, net)
+        await stage.train(self._params.patience, net, self._save_stage)
         await stage.return_to(stage.points.choice().number, net)
         for entry in stage.history:
             entry["refit"] = True
         return stage
 
-    async def _finish(self, net: Network) -> None:
-        """Nothing is left to continue: every party removes its checkpoints."""
-        if net.members(FEATURE_HOLDER):
-            await net.tell(FEATURE_HOLDER, Finished())
-        if self._store is not None:
-            self._store.clear()
-
     # Files and facts
 
-    def _saved_state(self) -> State | None:
-        if not self._resume or self._store is None or not self._store.epochs():
-            return None
-        return self._store.load(self._store.epochs()[-1])
+    def checkpoint(self) -> State:
+        """Top network, shares of the layer, own part, course so far, and what gates selected."""
+        if self._stage is None:
+            return {}
+        selected = self._selected
+        return {
+            "rows": [self._training, self._validation],
+            "stage": self._stage.state(),
+            "selected": None if selected is None else asdict(selected),
+            "own_selected": self._own_selected,
+            "own_means": self._own_means,
+        }
 
-    def _save_epoch(self, epoch: int) -> None:
-        """Write this party's own checkpoint, if there is a place for it."""
-        if self._store is not None:
-            around = {
-                "job": self._job(),
-                "data": self._fingerprint(),
-                "training_rows": self._training,
-                "validation_rows": self._validation,
-            }
-            self._store.save(epoch, around | self._stage.state())
-
-    def _job(self) -> dict[str, Any]:
-        """Settings that an unfinished training depends on; more epochs may be added."""
-        return {k: v for k, v in asdict(self._params).items() if k != "max_epochs"}
-
-    def _fingerprint(self) -> str:
-        """Stands for labels and own columns, so that changed ones are noticed; stays here."""
-        values = self._target.codes if self._target.kind == "classes" else self._target.values
-        own = "" if self._table is None else self._own_data.fingerprint
-        return store.digest(values.tobytes() + own.encode())
+    def restore(self, saved: State) -> None:
+        """Go on after the last complete epoch; networks are built when the stage begins."""
+        self._saved = saved
+        if saved and saved["selected"] is not None:
+            parties = tuple(saved["selected"].pop("parties"))
+            self._selected = _Selected(**saved["selected"], parties=parties)
+            self._own_selected, self._own_means = saved["own_selected"], saved["own_means"]
 
     def facts(self) -> dict[str, Any]:
         """What this party knows of its own columns."""
@@ -371,14 +384,16 @@ class LabelHolder(DrivingRole, name=LABEL_HOLDER):
 
     def part_state(self) -> State:
         """This party's part of the finished model, for its own file."""
+        stage = self._stage
+        assert stage is not None  # noqa: S101 - the training came before
         return {
             "role": LABEL_HOLDER,
-            "parties": list(self._stage.layer.parties),
-            "top": self._stage.top.model_state(),
-            "weights": self._stage.layer.weights(),
+            "parties": list(stage.layer.parties),
+            "top": stage.top.model_state(),
+            "weights": stage.layer.weights(),
             "classes": list(self._target.classes),
-            "mean": self._stage.top.mean,
-            "scale": self._stage.top.scale,
+            "mean": stage.top.mean,
+            "scale": stage.top.scale,
             "columns": [] if self._table is None else list(self._table.feature_names),
             "selected": self.facts()["selected"],
             "encoder": None if self._own is None else self._own_encoder.to_plain(),
@@ -398,7 +413,6 @@ def build_nodes(
     *,
     make: MakeEmbeddings | None = None,
     checkpoints: Path | None = None,
-    resume: bool = False,
     report: EpochReport | None = None,
 ) -> dict[str, Sequence[Role]]:
     """One node per party: the label holder drives, everybody else holds features."""
@@ -411,7 +425,6 @@ def build_nodes(
             params,
             make=make,
             checkpoints=checkpoints,
-            resume=resume,
             report=report,
         )
     nodes: dict[str, Sequence[Role]] = {label_holder: (holder,)}

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import AlignmentError, ParameterError
 from fedsift.maths.layer_numbers import Integers
@@ -21,7 +22,6 @@ from fedsift.methods.fedsdg_layer import Numbers, OwnedLayer, starting_weights
 from fedsift.methods.fedsdg_local import (
     LocalPart,
     PartData,
-    State,
     keyed_generator,
     private_seeds,
 )
@@ -31,7 +31,6 @@ from fedsift.methods.fedsdg_messages import (
     Chosen,
     EncryptedBatch,
     EpochEnd,
-    Finished,
     GateMeans,
     GateMeansWanted,
     GateStart,
@@ -54,13 +53,16 @@ from fedsift.methods.fedsdg_messages import (
     WeightShare,
     sums_are_masked,
 )
-from fedsift.methods.fedsdg_store import Checkpoints, check_same_data
-from fedsift.protocol import Network, PublicArray, Role, handles
+from fedsift.protocol import Network, PublicArray, handles
+from fedsift.protocol.resume import Resumable
+
+MAY_CHANGE = ("max_epochs",)
+"""Settings that a resumed training may have others of: it may go on for longer."""
 
 _CONSTANT_START = 0.5
 
 
-class FeatureHolder(Role, name=FEATURE_HOLDER):
+class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGNALS):
     """Owns columns, gates, an embedding network and the key of its part of the interactive layer.
 
     Parameters
@@ -86,6 +88,7 @@ class FeatureHolder(Role, name=FEATURE_HOLDER):
         checkpoints: Path | None = None,
         part: State | None = None,
     ) -> None:
+        self.keep_checkpoints(checkpoints, table.name, params, table, may_change=MAY_CHANGE)
         self._table = table
         self._params = params
         self._make = make
@@ -95,7 +98,6 @@ class FeatureHolder(Role, name=FEATURE_HOLDER):
         self._rng = np.random.default_rng(seeds[2])
         self._order = np.random.default_rng(seeds[3]).permutation(table.n_columns)
         self._blur_key = seeds[4]
-        self._checkpoints = None if checkpoints is None else Checkpoints(checkpoints, table.name)
         self._gini: filters.FeatureHolder | None = None
         self._snapshots: dict[int, State] = {}
         self._rows: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -105,12 +107,14 @@ class FeatureHolder(Role, name=FEATURE_HOLDER):
         self._n_batches = 0
         self._training = part is None
         self._used = np.ones(params.embedding, dtype=np.bool_)
+        self._saved: State = {}
         self._saved_share: Numbers | None = None
+        self._has_layer = False
         self._pairwise = False
         self._refitting = False
         self._gate_means: npt.NDArray[np.float64] | None = None
         if part is not None:
-            self._restore(part)
+            self._take_part(part)
 
     # Algorithm 1: where the gates start
 
@@ -140,8 +144,14 @@ class FeatureHolder(Role, name=FEATURE_HOLDER):
                 self._table.take(training), self._params.filter_params
             )
             self._new_part(np.full(self._table.n_columns, _CONSTANT_START))
-        if ask.resume_from >= 0:
-            self._continue_from(ask.resume_from)
+        if (ask.resume_from >= 0) != bool(self._saved):
+            raise ParameterError(
+                "The label holder continues a training, or begins one, and this party does not.",
+                "All parties continue from the same checkpoint.",
+                "Start this party with the directory it had before, or train anew.",
+            )
+        if self._saved:
+            self._continue()
         return Ready(self._table.n_columns)
 
     @handles(TotalFeatures)
@@ -195,7 +205,7 @@ class FeatureHolder(Role, name=FEATURE_HOLDER):
             )
         if self._saved_share is not None:
             layer.share = self._saved_share[self._used]
-        self._layer, self._pairwise = layer, False
+        self._layer, self._pairwise, self._has_layer = layer, False, True
         return LayerKeys(layer.keys, layer.mask_key, PublicArray.of(self._used))
 
     @handles(MaskKeys)
@@ -322,11 +332,8 @@ class FeatureHolder(Role, name=FEATURE_HOLDER):
 
     @handles(KeepEpochs)
     async def keep_epochs(self, told: KeepEpochs, net: Network) -> None:
-        """Forget epochs that will never be chosen; write a checkpoint if there is a place."""
-        latest = max(self._snapshots, default=0)
+        """Forget epochs that will never be chosen."""
         self._snapshots = {e: s for e, s in self._snapshots.items() if e in told.epochs}
-        if self._checkpoints is not None:
-            self._checkpoints.save(latest, self._training_state())
 
     @handles(ReturnTo)
     async def return_to(self, told: ReturnTo, net: Network) -> None:
@@ -378,12 +385,8 @@ class FeatureHolder(Role, name=FEATURE_HOLDER):
         self._encoder = self._encoder.only(self._features)
         self._data = PartData(self._encoder, self._table)
         self._part = LocalPart(self._encoder, None, self._params, self._make, self._refit_seed)
-
-    @handles(Finished)
-    async def finish(self, told: Finished, net: Network) -> None:
-        """Remove the own checkpoints: there is nothing left to continue."""
-        if self._checkpoints is not None:
-            self._checkpoints.clear()
+        if self._saved.get("refitting"):
+            self._continue_networks()
 
     def facts(self) -> dict[str, Any]:
         """What this party knows of its own columns; read only where its data is at home."""
@@ -407,7 +410,7 @@ class FeatureHolder(Role, name=FEATURE_HOLDER):
             "selected": self.facts()["selected"],
         }
 
-    def _restore(self, saved: State) -> None:
+    def _take_part(self, saved: State) -> None:
         """Take over a saved part, to predict."""
         torch.set_num_threads(1)
         self._encoder = InputEncoder.from_plain(saved["encoder"])
@@ -422,29 +425,37 @@ class FeatureHolder(Role, name=FEATURE_HOLDER):
             # A layer has at least one column, even if it carries zeros.
             self._used[0] |= not self._used.any()
 
-    def _continue_from(self, epoch: int) -> None:
-        """Take over this party's own checkpoint of an epoch."""
-        if self._checkpoints is None:
-            raise ParameterError(
-                f"The label holder wants to continue after epoch {epoch}.",
-                "A directory with this party's checkpoints is needed.",
-                "Start this party with the directory it had before, or train anew.",
-            )
-        saved = self._checkpoints.load(epoch)
-        check_same_data(saved["data"], self._data.fingerprint, self._table.name)
-        self._part.load_training(saved["training"])
-        self._rng.bit_generator.state = saved["rng"]
-        self._saved_share = saved["share"]
-        self._snapshots = {int(number): state for number, state in saved["snapshots"].items()}
-
-    def _training_state(self) -> State:
+    def checkpoint(self) -> State:
+        """Networks, gates, optimiser, noise, and this party's share of the layer's weights."""
+        if not self._has_layer:
+            return {}
         return {
-            "data": self._data.fingerprint,
             "training": self._part.training_state(),
             "rng": self._rng.bit_generator.state,
             "share": self._layer.share,
             "snapshots": self._snapshots,
+            "features": self._features,
+            "gate_means": self._gate_means,
+            "refitting": self._refitting,
         }
+
+    def restore(self, saved: State) -> None:
+        """Wait for the training to be announced; the networks are built then."""
+        self._saved = saved
+
+    def _continue(self) -> None:
+        """Take over this party's own checkpoint."""
+        self._features, self._gate_means = self._saved["features"], self._saved["gate_means"]
+        if not self._saved["refitting"]:
+            self._continue_networks()
+
+    def _continue_networks(self) -> None:
+        """Go on training where the checkpoint was written: with gates, or refitting."""
+        saved, self._saved = self._saved, {}
+        self._part.load_training(saved["training"])
+        self._rng.bit_generator.state = saved["rng"]
+        self._saved_share = saved["share"]
+        self._snapshots = {int(number): state for number, state in saved["snapshots"].items()}
 
     def _new_part(self, gate_start: npt.NDArray[np.float64]) -> None:
         start = None if self._params.gates == "none" else gate_start

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 from scipy.special import ndtr
 
+from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import ParameterError
 from fedsift.maths.gates import GaussianGate
@@ -33,8 +34,6 @@ from fedsift.methods.fedsdg_inputs import InputEncoder
 from fedsift.methods.fedsdg_messages import Params
 
 Floats = npt.NDArray[np.float64]
-State = dict[str, Any]
-"""Tensors and plain values by name, nested; what a party writes to its own file."""
 
 
 def private_seeds(seed: int | None, party: str, n_seeds: int) -> list[int]:
@@ -219,11 +218,7 @@ class PartData:
     """A party's inputs for one table, ready for batches."""
 
     def __init__(self, encoder: InputEncoder, table: PartyTable) -> None:
-        inputs = encoder.transform(table)
-        self._inputs = torch.from_numpy(inputs)
-        digest = hashlib.sha256(repr((encoder.names, inputs.shape)).encode())
-        digest.update(inputs.tobytes())
-        self.fingerprint = digest.hexdigest()
+        self._inputs = torch.from_numpy(encoder.transform(table))
 
     def batch(self, rows: npt.NDArray[np.int64]) -> torch.Tensor:
         """Inputs of some rows."""

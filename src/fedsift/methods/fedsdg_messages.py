@@ -117,7 +117,7 @@ class Params:
 class TrainingStart(Message, frozen=True):
     """The job in short. Row numbers are drawn at random within classes, in random order.
 
-    ``resume_from`` is the epoch to continue after, or -1.
+    ``resume_from`` is the number of the checkpoint that all have taken over, or -1.
     """
 
     n_rows: int
@@ -311,11 +311,6 @@ class Refit(Message, frozen=True):
     """Forget the networks and start again, without gates, on the selected features."""
 
 
-@message(flow=_DOWN, reveals="nothing: the training is over")
-class Finished(Message, frozen=True):
-    """Checkpoints may be removed."""
-
-
 TRAINING = (
     TrainingStart,
     Ready,
@@ -339,7 +334,6 @@ TRAINING = (
     GateMeans,
     Chosen,
     Refit,
-    Finished,
 )
 GINI = (
     filter_messages.Introduction,
@@ -359,7 +353,11 @@ PREDICTION = (
 )
 
 
-DECLARED = Protocol(name="fedsdg", messages=(*GINI, GateStart, *TRAINING), roles=())
+DECLARED = Protocol(
+    name="fedsdg",
+    messages=(*GINI, GateStart, *TRAINING, *filter_messages.SIGNALS.messages),
+    roles=(),
+)
 """The messages without the roles that handle them, for listings that need no PyTorch."""
 
 

@@ -15,13 +15,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
+from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import AlignmentError, ParameterError, PartyError
 from fedsift.maths.layer_numbers import Floats
 from fedsift.methods.fedsdg_client import FeatureHolder
 from fedsift.methods.fedsdg_forward import InteractiveLayer
 from fedsift.methods.fedsdg_inputs import InputEncoder
-from fedsift.methods.fedsdg_local import LocalPart, MakeEmbeddings, PartData, State
+from fedsift.methods.fedsdg_local import LocalPart, MakeEmbeddings, PartData
 from fedsift.methods.fedsdg_messages import LABEL_HOLDER, PREDICTION, Params
 from fedsift.methods.fedsdg_top import new_top
 from fedsift.protocol import DrivingRole, Network, Protocol, Role

@@ -7,16 +7,17 @@ A run has one such stage with gates, and a second one without if the model is re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from fedsift.data.state_files import State
 from fedsift.maths.checkpoints import Checkpoints, Epoch
 from fedsift.maths.row_splits import Rows, shuffled_batches
 from fedsift.methods.fedsdg_forward import InteractiveLayer
-from fedsift.methods.fedsdg_local import LocalPart, State
+from fedsift.methods.fedsdg_local import LocalPart
 from fedsift.methods.fedsdg_messages import (
     FEATURE_HOLDER,
     SMALLEST_BATCH,
@@ -98,21 +99,25 @@ class Stage:
         self._next_epoch = 0
 
     async def train(
-        self, patience: int, net: Network, after_epoch: Callable[[int], None] | None = None
+        self, patience: int, net: Network, after_epoch: Callable[[Network], Awaitable[None]]
     ) -> None:
         """Epochs until nothing better comes, or until somebody interrupts.
 
         ``after_epoch`` is called after every complete epoch. Half an epoch is no place to continue
         from: the rest of its rows would be lost.
         """
-        for epoch in range(self._next_epoch, self._around.params.max_epochs):
+        while self._next_epoch < self._around.params.max_epochs and not self._is_over(patience):
             loss, complete = await self._train_epoch(net)
-            await self._end_epoch(epoch, loss, net)
-            if complete and after_epoch is not None:
-                after_epoch(epoch)
-            waited = epoch - max(self.points.last_change, self.points.first)
-            if self._around.stopped() or (self.points.kept and waited >= patience):
+            await self._end_epoch(self._next_epoch, loss, net)
+            if complete:
+                await after_epoch(net)
+            if self._around.stopped():
                 return
+
+    def _is_over(self, patience: int) -> bool:
+        """Whether nothing better has come for long enough."""
+        waited = self._next_epoch - 1 - max(self.points.last_change, self.points.first)
+        return bool(self.points.kept) and waited >= patience
 
     async def _train_epoch(self, net: Network) -> tuple[float, bool]:
         """One pass over the training rows: the mean loss, and whether all rows took part."""

@@ -248,9 +248,9 @@ class Resumable(Role):
             self._checkpoints = Kept(directory, party, self.role_name, job, fingerprint(*content))
 
     @property
-    def keeps_checkpoints(self) -> bool:
-        """Whether states are saved."""
-        return self._checkpoints is not None
+    def unit(self) -> int:
+        """The last finished unit; 0 without checkpoints."""
+        return 0 if self._checkpoints is None else self._checkpoints.unit
 
     def add_to_checkpoint(self, net: Network, **parts: Any) -> None:
         """Replace parts of the saved state within a unit, which an interruption must not lose."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import numbers
 import warnings
-from pathlib import Path
 
 from fedsift.errors import ParameterError
 from fedsift.methods.fedsdg_messages import (
@@ -283,15 +282,13 @@ class FedSDGSelector(JointModel):
         need_torch()
         from fedsift.methods import fedsdg
 
-        checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         nodes = fedsdg.build_nodes(
             federation.tables,
             federation.label_holder,
             federation.target,
             params,
             make=self._make_networks(),
-            checkpoints=checkpoint,
-            resume=checkpoint is not None,
+            checkpoints=self._checkpoints(),
             report=report,
         )
         n_holders = len(set(federation.tables) - {federation.label_holder})

@@ -42,7 +42,7 @@ def write_model(
     directory: Path, params: Params, parts: Mapping[str, Any], layout: Layout, classes: Any
 ) -> None:
     """Write the header and every party's own part."""
-    from fedsift.methods.fedsdg_store import part_path, write_state
+    from fedsift.data.state_files import part_path, write_state
 
     for party, part in parts.items():
         write_state(part_path(directory, party), part)
@@ -59,7 +59,7 @@ def write_model(
 
 def read_model(directory: Path) -> tuple[Header, dict[str, Any]]:
     """Read the header and the parts of all parties."""
-    from fedsift.methods.fedsdg_store import part_path, read_state
+    from fedsift.data.state_files import part_path, read_state
 
     path = directory / _HEADER
     try:
