@@ -92,7 +92,7 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             columns={e.name: e.columns for e in job.parties if e.columns is not None},
             parameters={k: v for k, v in job.parameters.items() if k != "checkpoint"},
             seed=job.seed,
-            timeout_seconds=job.timeout_seconds,
+            timeout_seconds=None if job.timeout_seconds is None else float(job.timeout_seconds),
             submitter=submitter,
             resume=resume,
             nonce=nonce,
