@@ -12,6 +12,9 @@ from relay_helpers import Sites
 
 N_ROWS = 80
 HUB = "hub"
+REGIONS = ("highlands", "lowlands", "coastline")
+CLASSES = ("settled", "defaulted")
+"""Long words, which do not turn up in ciphertexts by chance."""
 
 
 def people(n_rows=N_ROWS, seed=0):
@@ -20,15 +23,15 @@ def people(n_rows=N_ROWS, seed=0):
     paid = np.arange(n_rows) % 2
     frame = pd.DataFrame(
         {
-            "id": [f"C{number:03d}" for number in range(n_rows)],
+            "id": [f"customer-number-{number:03d}" for number in range(n_rows)],
             "income": paid + rng.normal(size=n_rows),
             "age": rng.normal(40, 8, n_rows),
             "visits": paid + 0.3 * rng.normal(size=n_rows),
             "spend": rng.gamma(2.0, size=n_rows),
             "clicks": paid + 2 * rng.normal(size=n_rows),
             "hours": rng.normal(size=n_rows),
-            "region": np.array(["north", "south", "east"])[(paid + rng.integers(0, 2, n_rows)) % 3],
-            "paid": np.where(paid == 1, "yes", "no"),
+            "region": np.array(REGIONS)[(paid + rng.integers(0, 2, n_rows)) % 3],
+            "paid": np.where(paid == 1, *CLASSES),
             "amount": 3 * paid + rng.normal(size=n_rows),
         }
     )
