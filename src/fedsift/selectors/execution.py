@@ -96,8 +96,12 @@ def execute(
     keep_frames: bool = False,
     on_interrupt: Callable[[], None] | None = None,
     player: Player | None = None,
+    is_last: bool = True,
 ) -> Outcome:
-    """Check the policies, then run; with every party in this process if no player is given."""
+    """Check the policies, then run; with every party in this process if no player is given.
+
+    Checkpoints are removed at the end, unless more is to come after this (``is_last=False``).
+    """
     make_plan(prepared, policies)
     outcome = (player or EMBEDDED).play(
         prepared.protocol,
@@ -109,7 +113,8 @@ def execute(
         protected=prepared.security_bits > 0,
         on_interrupt=on_interrupt,
     )
-    forget_finished(prepared.nodes)
+    if is_last:
+        forget_finished(prepared.nodes)
     return outcome
 
 

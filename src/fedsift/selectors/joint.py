@@ -38,6 +38,7 @@ from fedsift.protocol.policy import (
     check_rows,
 )
 from fedsift.protocol.protocol import placement_of
+from fedsift.protocol.resume import forget_finished
 from fedsift.result import SelectionResult, Traffic, TrafficRow
 from fedsift.runtime import EMBEDDED, Outcome, Player
 from fedsift.runtime.exchange import DEFAULT_TIMEOUT_SECONDS
@@ -239,7 +240,7 @@ class _Script:
     ) -> Outcome:
         """The method."""
         here = replace(prepared, nodes=placed(prepared.nodes, self._player.home))
-        outcome = execute(here, policies, player=self._player, **options)
+        outcome = execute(here, policies, player=self._player, is_last=False, **options)
         self._outcomes.append(outcome)
         return outcome
 
@@ -390,6 +391,8 @@ class _JointCarrier(Carrier):
         for party, known in here:
             self.own.setdefault(party, {}).update(known)
         self.found = self._script.find(self._agreed, self._parts, self.own)
+        # Not before: a run that breaks off while findings are told can still be resumed.
+        forget_finished(prepared.nodes)
         if self.found is None:
             return None
         told = [(party, known) for party, known in here if party == chair]
