@@ -57,7 +57,7 @@ _PARTY_KEYS: dict[str, Kinds] = {
     "policy": (dict,),
     "file": (str,),
 }
-_RUNTIME_KEYS: dict[str, Kinds] = {"engine": (str,), "kit": (str,)}
+_RUNTIME_KEYS: dict[str, Kinds] = {"engine": (str,), "kit": (str,), "checkpoint": (str,)}
 _PARTY_FILE: dict[str, Kinds] = {"party": (dict,), "data": (dict,), "policy": (dict,)}
 _PARTY_FILE_DATA: dict[str, Kinds] = {"path": (str,), "id": (str, TEXTS), "columns": (TEXTS,)}
 
@@ -124,6 +124,7 @@ class Job:
     timeout_seconds: float | None = None
     engine: str = "embedded"
     kit: Path | None = None
+    checkpoint: Path | None = None
 
     @property
     def policies(self) -> dict[str, Mapping[str, Any]]:
@@ -163,6 +164,7 @@ def load_job(
     runtime = check.table(("runtime",), top.get("runtime", {}), _RUNTIME_KEYS)
     kit = _kit(check, runtime, engine)
     engine = engine or runtime.get("engine", "embedded")
+    checkpoint = _checkpoint(check, runtime, engine)
     output = check.table(("output",), top.get("output", {}), {"directory": (str,)})
     kinds = frozenset(kind for known in methods.values() for kind in known.kinds)
     at_home = engine == "flare"
@@ -182,6 +184,7 @@ def load_job(
         job.get("timeout_seconds"),
         engine,
         kit,
+        checkpoint,
     )
 
 
@@ -257,6 +260,16 @@ def _kit(check: TomlCheck, runtime: Mapping[str, Any], engine: str | None) -> Pa
     if engine is None and runtime.get("engine") == "flare" and given is None:
         needed = 'Jobs between organisations are submitted with kit = "...", a start-up kit.'
         check.add(("runtime",), "The engine 'flare' has no kit.", needed, "Add it.")
+    return None if given is None else check.path.parent / Path(given).expanduser()
+
+
+def _checkpoint(check: TomlCheck, runtime: Mapping[str, Any], engine: str) -> Path | None:
+    """Where a run in one process keeps the state of all parties."""
+    given = runtime.get("checkpoint")
+    if given is not None and engine == "flare":
+        found = "A place for checkpoints is given for the engine 'flare'."
+        needed = "There every organisation names a place of its own in its settings."
+        check.add(("runtime", "checkpoint"), found, needed, "Remove it.")
     return None if given is None else check.path.parent / Path(given).expanduser()
 
 

@@ -35,10 +35,17 @@ def errors_as_exit_codes() -> Iterator[None]:
         raise typer.Exit(error.exit_code) from None
     except FedsiftError as error:
         typer.echo(one_line(error.one_line), err=True)
+        _echo_notes(error)
         raise typer.Exit(error.exit_code) from None
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         typer.echo("Interrupted; nothing was written.", err=True)
+        _echo_notes(interrupt)
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _echo_notes(error: BaseException) -> None:
+    for note in getattr(error, "__notes__", ()):
+        typer.echo(one_line(note), err=True)
 
 
 def one_line(text: str) -> str:

@@ -90,7 +90,10 @@ def prepare(job: Job) -> ReadyJob | ReadyTables:
     _refuse_too_many(job, federation.n_features)
     policies = {party: Policy.from_mapping(given) for party, given in job.policies.items()}
     selector = method_named(job.method).estimator(
-        **job.parameters, policy=policies or None, random_state=job.seed
+        **job.parameters,
+        policy=policies or None,
+        random_state=job.seed,
+        checkpoint=job.checkpoint,
     )
     return ReadyJob(job, federation, selector)
 
@@ -117,8 +120,7 @@ def _prepare_tables(job: Job) -> ReadyTables:
     counts = [len(own) for own in names]
     _refuse_too_many(job, sum(counts) if data.setting == "vertical" else counts[0])
     joint = JointJob.from_job(job)
-    kept = {key: job.parameters[key] for key in ("checkpoint",) if key in job.parameters}
-    return ReadyTables(job, joint, homes, joint.selector(**kept))
+    return ReadyTables(job, joint, homes, joint.selector(checkpoint=job.checkpoint))
 
 
 def fit_observed(

@@ -33,10 +33,13 @@ def run(
     ] = None,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the paths only.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted run of this job.")
+    ] = False,
 ) -> None:
     """Run a job; writes result.json, report.html and ledger.jsonl."""
     with errors_as_exit_codes():
-        from fedsift.cli import output
+        from fedsift.cli import output, resuming
         from fedsift.cli.prepare import prepare, read_job
 
         read = read_job(job)
@@ -45,16 +48,19 @@ def run(
         if read.engine == "flare":
             from fedsift.cli.deploy_submit import submitted
 
-            given = submitted(read, read.kit, quiet=quiet or as_json)
+            given = submitted(read, read.kit, resume=resume, quiet=quiet or as_json)
             present(directory, given, [], as_json=as_json, quiet=quiet)
             return
-        with warnings_collected() as remarks:
+        resuming.check_place(read, resume=resume)
+        with warnings_collected() as remarks, resuming.noting_checkpoints(read):
             ready = prepare(read)
             with live_progress(console(errors=True), quiet=quiet or as_json) as observer:
                 result = ready.run(observer)
         present(directory, result, remarks, as_json=as_json, quiet=quiet)
         if getattr(ready.selector, "interrupted_", False):
             typer.echo("Interrupted; what was reached so far has been written.", err=True)
+            if resuming.has_unfinished(read):
+                typer.echo(resuming.how_to_go_on(read), err=True)
             raise typer.Exit(INTERRUPTED)
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -44,6 +45,7 @@ _QUERY = -1
 """In place of a unit: tell which ones are there."""
 
 M = TypeVar("M", bound=Message)
+_log = logging.getLogger(__name__)
 
 
 class Resume(Message, frozen=True):
@@ -54,10 +56,11 @@ class Resume(Message, frozen=True):
 
 
 class Progress(Message, frozen=True):
-    """Which units the sender has, and of which run; nothing else."""
+    """Which units the sender has, of which run, and whether it keeps any; nothing else."""
 
     run: str
     units: tuple[int, ...]
+    keeps: bool = True
 
 
 class Save(Message, frozen=True):
@@ -258,23 +261,19 @@ class Resumable(Role):
         if kept is not None and kept.run:
             kept.save(kept.unit, {**kept.state, **parts}, net)
 
-    def _go_on(self, ask: Resume, net: Network) -> tuple[str, tuple[int, ...]]:
+    def _go_on(self, ask: Resume, net: Network) -> tuple[str, tuple[int, ...], bool]:
         """At a role that answers: tell the units, begin, or load one."""
         kept = self._checkpoints
         if kept is None:
-            raise ParameterError(
-                "This party keeps no checkpoints, and the run wants them.",
-                "All parties keep checkpoints, or none does.",
-                "Give this party a directory for them, or run the job without.",
-            )
+            return "", (), False
         run, units = kept.found()
         if ask.unit == _QUERY:
-            return run, units
+            return run, units, True
         if ask.unit == 0 and run != ask.run:
             kept.begin(ask.run, self.checkpoint(), net)
         else:
             self.restore(kept.load(ask.run, ask.unit, net))
-        return ask.run, (ask.unit,)
+        return ask.run, (ask.unit,), True
 
 
 def _handlers(signals: Signals) -> dict[type[Message], Handler]:
@@ -284,7 +283,7 @@ def _handlers(signals: Signals) -> dict[type[Message], Handler]:
         return signals.progress(*role._go_on(ask, net))
 
     async def save(role: Resumable, ask: Save, net: Network) -> None:
-        if role._checkpoints is not None:
+        if role._checkpoints is not None and role._checkpoints.run:
             role._checkpoints.save(ask.unit, role.checkpoint(), net)
 
     async def finished(role: Resumable, _ask: Finished, _net: Network) -> None:
@@ -297,43 +296,36 @@ def _handlers(signals: Signals) -> dict[type[Message], Handler]:
 class ResumableDriver(Resumable, DrivingRole):
     """The driving role of a protocol whose runs can be continued."""
 
-    async def begin(self, net: Network) -> bool:
-        """Before everything else: start a run, or say that one goes on and load its state."""
+    async def begin(self, net: Network) -> None:
+        """Before everything else: start a run, or have everybody load the last common unit."""
         kept = self._checkpoints
         if kept is None:
-            return False
+            return
         run, units = kept.found()
+        told = await self._everybody(run, _QUERY, net)
         if units:
-            unit = await self._last_common(run, units, net)
+            unit = _last_common(run, units, told)
             self.restore(kept.load(run, unit, net))
         else:
+            without = [party for party, reply in told if not reply.keeps]
+            if without:
+                # A run that some could not continue is not worth anybody's files.
+                _log.warning("no checkpoints: %s keeps none", ", ".join(without))
+                self._checkpoints = None
+                return
             run, unit = secrets.token_hex(16), 0
             kept.begin(run, self.checkpoint(), net)
-        for signals in self.signals:
-            if net.members(signals.role):
-                await net.ask(signals.role, signals.resume(run, unit), signals.progress)
-        return bool(units)
+        await self._everybody(run, unit, net)
 
-    async def _last_common(self, run: str, units: tuple[int, ...], net: Network) -> int:
-        common = set(units)
+    async def _everybody(self, run: str, unit: int, net: Network) -> list[tuple[str, Progress]]:
+        """Ask all other roles; the party of each with its answer."""
+        told: list[tuple[str, Progress]] = []
         for signals in self.signals:
             parties = net.members(signals.role)
-            if not parties:
-                continue
-            replies = await net.ask(signals.role, signals.resume(run, _QUERY), signals.progress)
-            for party, reply in zip(parties, replies, strict=True):
-                # Whoever has nothing can begin; everybody else must have this run.
-                there = set(reply.units) if reply.units else {0}
-                common &= there if reply.run == run or not reply.units else set()
-                if not common:
-                    raise PartyFailed(
-                        party,
-                        signals.resume.__name__,
-                        0,
-                        "it has no checkpoint that fits the others' (units "
-                        f"{', '.join(map(str, units))} of this run)",
-                    )
-        return max(common)
+            if parties:
+                replies = await net.ask(signals.role, signals.resume(run, unit), signals.progress)
+                told += zip(parties, replies, strict=True)
+        return told
 
     async def done(self, net: Network) -> None:
         """A unit is finished: everybody saves, this role last."""
@@ -391,6 +383,18 @@ class ResumableDriver(Resumable, DrivingRole):
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
+
+
+def _last_common(run: str, units: tuple[int, ...], told: Sequence[tuple[str, Progress]]) -> int:
+    """The last of the driver's units that everybody has; whoever has nothing can begin."""
+    common = set(units)
+    for party, reply in told:
+        fits = reply.keeps and (reply.run == run or not reply.units)
+        common &= set(reply.units or (0,)) if fits else set()
+        if not common:
+            reason = "it has no checkpoint that the others have too, of the same run"
+            raise PartyFailed(party, Resume.__name__, 1, reason)
+    return max(common)
 
 
 def forget_finished(nodes: Mapping[str, Sequence[Role]]) -> None:

@@ -24,6 +24,7 @@ _ELSEWHERE = {
     "parties": "parties in [data], or as [[party]] entries",
     "policy": "policy of a [[party]]",
     "random_state": "seed in [job]",
+    "checkpoint": "checkpoint in [runtime]",
     "embedding_network": "embedding_network of FedSDGSelector, in Python only",
 }
 
@@ -114,7 +115,7 @@ METHODS = (
         "features",
         "fedsift.selectors:FedSDGSelector",
         {"vertical": "fedsift.methods.fedsdg_messages:DECLARED"},
-        {"n_features_to_select": (int, float, str), "checkpoint": (str,), "lam": (int, float, str)},
+        {"n_features_to_select": (int, float, str), "lam": (int, float, str)},
     ),
     Method(
         "fpso",
