@@ -1,7 +1,6 @@
 """A job in one process goes through the stages of sites; members build their part of it alone."""
 
 import json
-import shutil
 import sys
 import threading
 from dataclasses import replace
@@ -24,6 +23,8 @@ from fedsift.errors import (
     PolicyViolation,
     UndeclaredFlow,
 )
+from fedsift.methods.fpso import Participant
+from fedsift.methods.fpso_messages import Candidates
 from fedsift.result import SelectionResult
 from fedsift.runtime.letters import warrant_job
 from fedsift.runtime.member import Member
@@ -383,6 +384,33 @@ class TestMembers:
             (left / "state").write_text("")
             asked = msgspec.structs.replace(federation.job, resume=resume)
             site = make_site(tmp_path / "shop", asked.to_text(), "shop")
-            assert site._checkpoint() == {"checkpoint": str(left)}
+            assert site._checkpoint() == left
             assert (left / "state").exists() is stays
-        shutil.rmtree(left, ignore_errors=True)
+
+    def test_an_interrupted_run_goes_on_where_it_was(self, tmp_path, monkeypatch):
+        job = horizontal("fpso", n_rounds=3, n_iterations=3)
+        label = {"data": {"label": "paid"}}
+        sources = rows_sources(["income", "visits", "hours"])
+        federation = Federation(tmp_path, job, sources, **dict.fromkeys(job.parties, label))
+        whole = federation.run()[HUB].result
+        answer, asked = Participant.handlers[Candidates], []
+
+        async def fail_once(self, ask, net):
+            asked.append(ask.step)
+            if len(asked) == 5:
+                raise RuntimeError("out of memory")
+            return await answer(self, ask, net)
+
+        monkeypatch.setitem(Participant.handlers, Candidates, fail_once)
+        broken = federation.run()[HUB]
+        federation.job = msgspec.structs.replace(federation.job, resume=True)
+        resumed = federation.run()
+
+        assert isinstance(broken.error(), PartyFailed)
+        assert [report.code for report in resumed.values()] == [""] * 4
+        results = [
+            msgspec.json.decode(raw, type=SelectionResult) for raw in (whole, resumed[HUB].result)
+        ]
+        assert results[0].selected == results[1].selected
+        assert results[0].history == results[1].history
+        assert 1 not in asked[5:]

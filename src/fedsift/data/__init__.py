@@ -11,6 +11,7 @@ Modules, each importing only from those above it (`sources` opens `files` on dem
     alignment                       rows of several parties in one order
     parties, vertical, horizontal   putting a federation together
     remarks, federation             the federation
+    outline, part                   what one site of several knows of it, and brings to it
     row_owners, partition           one table split over several parties
     synthetic                       generated data with known relevant features
     archive, catalog_facts, openml, catalog    named data sets

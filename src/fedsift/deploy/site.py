@@ -10,6 +10,7 @@ forbids; the last two when the parties meet, so that the chair learns the reason
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -145,8 +146,12 @@ class Site:
         for party in player.home or ():
             data = party in self.job.parties
             homes[party] = Home(self._load if data else None, self.policy)
-        selector = self.job.selector(**self._checkpoint())
+        place = self._checkpoint()
+        selector = self.job.selector(checkpoint=None if place is None else str(place))
         result = run_joint(self.job, homes, player, selector=selector, keep_own=self._keep_own)
+        if place is not None:
+            with contextlib.suppress(OSError):
+                place.rmdir()  # a finished run has left nothing in it
         return None if result is None else msgspec.json.encode(result)
 
     def _load(self) -> Part:
@@ -181,14 +186,14 @@ class Site:
             f"Change the job, or ask {name!r} to change its settings.",
         )
 
-    def _checkpoint(self) -> dict[str, Any]:
+    def _checkpoint(self) -> Path | None:
         """A place of its own for every job; a run that is not resumed starts anew."""
         if self.settings.checkpoint is None:
-            return {}
+            return None
         place = self.settings.checkpoint / self.job.run_key[:_KEY_LENGTH]
         if not self.job.resume:
             shutil.rmtree(place, ignore_errors=True)
-        return {"checkpoint": str(place)}
+        return place
 
     def _keep_own(self, party: str, known: dict[str, Any]) -> None:
         """What only this member may know of the run, in its own output folder."""
