@@ -68,7 +68,13 @@ from fedsift.methods import filter_messages, filters
 from fedsift.methods.fedsdg_client import MAY_CHANGE, FeatureHolder
 from fedsift.methods.fedsdg_forward import InteractiveLayer
 from fedsift.methods.fedsdg_inputs import InputEncoder
-from fedsift.methods.fedsdg_local import LocalPart, MakeEmbeddings, PartData, private_seeds
+from fedsift.methods.fedsdg_local import (
+    LocalPart,
+    MakeEmbeddings,
+    PartData,
+    private_seeds,
+    refitted_part,
+)
 from fedsift.methods.fedsdg_messages import (
     DECLARED,
     FEATURE_HOLDER,
@@ -199,7 +205,7 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
         """Train with gates, go back to the best epoch, and see what it selects."""
         params = self._params
         # Also for an exact number: gates are worth comparing only once the networks have learned.
-        rule = Checkpoints(min(params.min_epochs, params.max_epochs - 1))
+        rule = self._rule()
         stage = await self._new_stage(parties, self._top_seed, rule, net)
         await stage.train(params.patience, net, self.done)
         chosen = stage.points.choice()
@@ -332,7 +338,7 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
         return tuple(party for party in parties if ranking.selected[party])
 
     async def _refit(self, parties: tuple[str, ...], net: Network) -> Stage:
-        """New networks on the selected features alone, without gates; the best epoch is kept."""
+        """New networks on the selected features alone; the best epoch is kept."""
         if parties:
             await net.tell(FEATURE_HOLDER, dict.fromkeys(parties, Refit()))
         self._own = None
@@ -340,15 +346,17 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
             assert self._table is not None  # noqa: S101 - it has selected columns
             self._own_encoder = self._own_encoder.only(self._own_selected)
             self._own_data = PartData(self._own_encoder, self._table)
-            self._own = LocalPart(
-                self._own_encoder, None, self._params, self._make, self._refit_seed
-            )
-        stage = await self._new_stage(parties, self._refit_seed, Checkpoints(), net)
+            self._own = refitted_part(self._own_encoder, self._params, self._make, self._refit_seed)
+        stage = await self._new_stage(parties, self._refit_seed, self._rule(), net)
         await stage.train(self._params.patience, net, self._save_stage)
         await stage.return_to(stage.points.choice().number, net)
         for entry in stage.history:
             entry["refit"] = True
         return stage
+
+    def _rule(self) -> Checkpoints:
+        """How an epoch is chosen: the first ones are out, their validation scores are luck."""
+        return Checkpoints(min(self._params.min_epochs, self._params.max_epochs - 1))
 
     # Files and facts
 

@@ -24,6 +24,7 @@ from fedsift.methods.fedsdg_local import (
     PartData,
     keyed_generator,
     private_seeds,
+    refitted_part,
 )
 from fedsift.methods.fedsdg_messages import (
     FEATURE_HOLDER,
@@ -373,7 +374,7 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
 
     @handles(Refit)
     async def refit(self, told: Refit, net: Network) -> None:
-        """New networks on the selected features, without gates."""
+        """New networks on the selected features, with gates that cost nothing."""
         if not len(self._features):
             raise ParameterError(
                 "New networks were asked for, but no feature of this party was selected.",
@@ -384,7 +385,7 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
         self._refitting = True  # parties without selected features have left
         self._encoder = self._encoder.only(self._features)
         self._data = PartData(self._encoder, self._table)
-        self._part = LocalPart(self._encoder, None, self._params, self._make, self._refit_seed)
+        self._part = refitted_part(self._encoder, self._params, self._make, self._refit_seed)
         if self._saved.get("refitting"):
             self._continue_networks()
 

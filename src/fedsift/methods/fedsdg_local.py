@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -206,6 +207,17 @@ class LocalPart:
         whole["state"] = {int(key): value for key, value in state["optimiser"].items()}
         self._optimiser.load_state_dict(whole)
         self._generator.set_state(state["generator"])
+
+
+def refitted_part(
+    encoder: InputEncoder, params: Params, make: MakeEmbedding | None, seed: int
+) -> LocalPart:
+    """A new part for selected features: gates start wide open and cost nothing.
+
+    What is left of them is their noise, which keeps a network from leaning on single features.
+    """
+    gates = None if params.gates == "none" else np.ones(len(encoder.names))
+    return LocalPart(encoder, gates, replace(params, lam=0.0, lam_embedding=0.0), make, seed)
 
 
 def open_probability(means: Floats, sigma: float) -> Floats:
