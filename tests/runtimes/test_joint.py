@@ -100,6 +100,19 @@ class TestInOneProcess:
         assert "common-ids" not in {row.kind for row in result.disclosures}
         assert "common-ids" in {row.kind for row in private.disclosures}
 
+    def test_a_party_alone(self):
+        job = vertical("filter", ("bank",), n_features_to_select=1)
+
+        result = run_joint(job, columns_homes(job))
+
+        assert result.selected == {"bank": ("income",)}
+        assert (result.traffic.messages, result.disclosures) == (0, ())
+
+    def test_the_name_of_the_neutral_party_is_taken(self):
+        job = vertical("interaction", ("bank", "cloud"))
+        with pytest.raises(fs.errors.PartyError, match="neutral party"):
+            job.check()
+
     def test_nothing_in_common(self):
         job = vertical("filter", ("bank", "shop"), n_features_to_select=1)
         homes = columns_homes(job)

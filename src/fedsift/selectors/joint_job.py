@@ -15,7 +15,7 @@ import msgspec
 
 from fedsift import __version__
 from fedsift.data.parties import check_names
-from fedsift.errors import FedsiftError, JobError
+from fedsift.errors import FedsiftError, JobError, PartyError
 from fedsift.job import SETTINGS, TASKS, Job
 from fedsift.methods.meeting_terms import Terms
 from fedsift.selectors.registry import Method, method_named
@@ -185,7 +185,13 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise _bad("its task is not known")
         if not 1 <= len(self.parties) <= _MOST_PARTIES:
             raise _bad("it names no parties, or too many")
-        check_names((*self.parties, *([] if self.neutral is None else [self.neutral])))
+        check_names(self.parties)
+        if self.neutral in {party.strip().casefold() for party in self.parties}:
+            raise PartyError(
+                f"A party is called {self.neutral!r}.",
+                f"In {self.method} that name belongs to the neutral party without data.",
+                "Rename the party.",
+            )
         vertical = self.setting == "vertical"
         if (self.label_party is not None) != (vertical and self.labelled):
             raise _bad("it does not say clearly where the labels are")
