@@ -42,6 +42,7 @@ from fedsift.protocol.resume import forget_finished
 from fedsift.result import SelectionResult, Traffic, TrafficRow
 from fedsift.runtime import EMBEDDED, Outcome, Player
 from fedsift.runtime.exchange import DEFAULT_TIMEOUT_SECONDS
+from fedsift.runtime.outcome import added
 from fedsift.runtime.session import Observer
 from fedsift.selectors.carrier import Carrier, Facts, facts_of, placed
 from fedsift.selectors.execution import Plan, Prepared, execute
@@ -363,7 +364,7 @@ class _Script:
             result,
             traffic=_together([outcome.transcript.traffic() for outcome in self._outcomes]),
             disclosures=tuple(row for outcome in self._outcomes for row in outcome.ledger.rows()),
-            timings=_added([outcome.timings for outcome in self._outcomes]),
+            timings=added([outcome.timings for outcome in self._outcomes]),
             warnings=(*remarks, *on_labels, *self._remarks, *result.warnings),
         )
 
@@ -437,11 +438,3 @@ def _together(parts: list[Traffic]) -> Traffic:
         ciphertexts=sum(traffic.ciphertexts for traffic in parts),
         rows=tuple(TrafficRow(*key, *counts) for key, counts in rows.items()),
     )
-
-
-def _added(timings: list[dict[str, float]]) -> dict[str, float]:
-    total: dict[str, float] = {}
-    for one in timings:
-        for phase, seconds in one.items():
-            total[phase] = total.get(phase, 0.0) + seconds
-    return total
