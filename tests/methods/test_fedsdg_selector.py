@@ -294,6 +294,16 @@ def test_a_class_of_one_row_trains_and_does_not_validate():
     assert selector.predict_proba(X).shape == (48, 3)
 
 
+def test_one_missing_value_may_lie_in_a_validation_row():
+    """Whichever row it is in, some split puts it where nothing trains."""
+    X, y = shifted()
+    for row in range(6):
+        holed = X.copy()
+        holed[row, 0] = np.nan
+        fitted = quick(max_epochs=1).fit(holed, y)
+        assert np.isfinite(fitted.predict_proba(holed)).all()
+
+
 def test_missing_values_at_prediction_are_refused_where_there_were_none():
     X, y = shifted()
     selector = quick().fit(X, y)

@@ -60,8 +60,16 @@ class InputEncoder:
 
     @classmethod
     def fit(cls, table: PartyTable, training: npt.NDArray[np.int64]) -> InputEncoder:
-        """Learn means and scales from the training rows alone."""
-        return cls(tuple(_recipe(column.take(training)) for column in table.columns))
+        """Learn means and scales from the training rows alone.
+
+        Whether values may be missing is a matter of the column, wherever its gaps happen to lie.
+        """
+        return cls(
+            tuple(
+                _recipe(column.take(training), had_missing=bool(column.missing.any()))
+                for column in table.columns
+            )
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,7 +131,7 @@ class InputEncoder:
         )
 
 
-def _recipe(column: Column) -> _Recipe:
+def _recipe(column: Column, *, had_missing: bool) -> _Recipe:
     logarithm = column.kind == "numeric" and _is_sparse_count(column.as_floats())
     values = _raw_inputs(column, column.categories, logarithm=logarithm)
     present = values[~column.missing]
@@ -136,7 +144,7 @@ def _recipe(column: Column) -> _Recipe:
         column.name,
         column.kind,
         logarithm,
-        bool(column.missing.any()),
+        had_missing,
         column.categories,
         present.mean(axis=0),
         scales,
