@@ -40,15 +40,19 @@ def test_version():
 
 def test_help_starts_fast():
     process("--help")  # compiles what was never imported before
-    seconds = []
+    seconds, unavoidable = [], []
     for _ in range(3):
         start = time.perf_counter()
         ran = process("--help")
         seconds.append(time.perf_counter() - start)
+        start = time.perf_counter()
+        process(code="import typer, rich.table")
+        unavoidable.append(time.perf_counter() - start)
 
     assert ran.returncode == 0
     assert "doctor" in ran.stdout
-    assert min(seconds) < 1.0
+    # A machine that is slow to start anything else is slow to start this.
+    assert min(seconds) < max(1.0, 4 * min(unavoidable))
 
 
 def test_help_imports_nothing_heavy():
