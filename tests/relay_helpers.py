@@ -46,6 +46,7 @@ class Sites:
         self.fingerprints = fingerprints or {}
         self.session = session
         self.keys = {name: OrganisationKey.generate() for name in self.names}
+        self.ended, self.threads = {}, {}
 
     def line(self, site):
         """The sealed line of one site."""
@@ -60,13 +61,10 @@ class Sites:
         )
 
     def start(self, script, names=None):
-        """Run a script at every site; ``script`` takes the player."""
-        self.ended = {}
-        self.threads = {
-            name: threading.Thread(target=self._run, args=(name, script), daemon=True)
-            for name in names or self.names
-        }
-        for thread in self.threads.values():
+        """Run a script at every site, or at some of them; ``script`` takes the player."""
+        for name in names or self.names:
+            thread = threading.Thread(target=self._run, args=(name, script), daemon=True)
+            self.threads[name] = thread
             thread.start()
         return self
 

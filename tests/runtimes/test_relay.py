@@ -1,10 +1,20 @@
 """A protocol played by several sites gives what it gives in one process, and counts the same."""
 
+import numpy as np
 import pytest
 
-from fedsift.runtime import run_embedded
+from fedsift.data import split_vertical
+from fedsift.errors import ParameterError, PolicyViolation
+from fedsift.methods import filters, interaction
+from fedsift.methods.filter_scores import Params
+from fedsift.methods.interaction_messages import Params as InteractionParams
+from fedsift.protocol import Absent, Policy
+from fedsift.runtime import EMBEDDED, relay_desk, run_embedded
+from fedsift.runtime.embedded import run_embedded as embedded
+from fedsift.selectors.execution import history_of
+from helpers import bank_and_registry, labelled
 from relay_helpers import Sites, at_home
-from toy_protocol import TOY, Answerer, Asker, Helper
+from toy_protocol import TOY, Answerer, Asker, Helper, Question
 
 MEMBERS = {"a": "site-a", "z": "site-z", "b": "site-b", "h": "site-h"}
 
@@ -13,13 +23,20 @@ def toy_nodes():
     return {"a": (Asker(),), "z": (Answerer(),), "b": (Answerer(),), "h": (Helper(),)}
 
 
-def counts(outcome):
-    """Everything that must be the same whatever carried the messages."""
-    return outcome.value, outcome.transcript.traffic(), outcome.ledger.rows()
-
-
 def play_toy(player):
     return player.play(TOY, at_home(player, toy_nodes()))
+
+
+def counts(outcome):
+    """Everything that must be the same whatever carried the messages."""
+    transcript = outcome.transcript
+    return transcript.traffic(), outcome.ledger.rows(), history_of(transcript)
+
+
+def all_well(ended):
+    """No site failed."""
+    assert {name: end.error for name, end in ended.items()} == dict.fromkeys(ended)
+    return {name: end.value for name, end in ended.items()}
 
 
 @pytest.mark.parametrize(
@@ -33,10 +50,166 @@ def play_toy(player):
     ids=["four sites", "two and two", "several parties at a site", "one site"],
 )
 def test_the_driver_sees_what_an_embedded_run_shows(members):
-    expected = counts(run_embedded(TOY, toy_nodes()))
-    sites = Sites(members)
-    ended = sites.run(play_toy)
-    assert {name: end.error for name, end in ended.items()} == dict.fromkeys(sites.names)
-    assert counts(ended[members["a"]].value) == expected
-    assert expected[0] == [33, 33]
-    assert expected[1].rounds == 3
+    alone = run_embedded(TOY, toy_nodes())
+    outcome = all_well(Sites(members).run(play_toy))[members["a"]]
+    assert outcome.value == alone.value == [33, 33]
+    assert counts(outcome) == counts(alone)
+    assert alone.transcript.traffic().rounds == 3
+    assert set(outcome.timings) == set(alone.timings)
+
+
+def test_the_embedded_player_is_the_embedded_run():
+    assert EMBEDDED.home is None
+    assert run_embedded is embedded
+    assert counts(play_toy(EMBEDDED)) == counts(run_embedded(TOY, toy_nodes()))
+
+
+def test_other_sites_see_what_they_sent_and_received():
+    outcomes = all_well(Sites(MEMBERS).run(play_toy))
+    alone = run_embedded(TOY, toy_nodes()).transcript.traffic()
+    for party in ("z", "b", "h"):
+        seen = outcomes[MEMBERS[party]]
+        assert seen.value is None
+        own = {row for row in alone.rows if party in (row.sender, row.receiver)}
+        assert set(seen.transcript.traffic().rows) == own
+    assert {row.learner for row in outcomes["site-z"].ledger.rows()} == {"a", "z"}
+
+
+def test_frames_are_kept_where_they_were_seen():
+    def script(player):
+        return player.play(TOY, at_home(player, toy_nodes()), keep_frames=True)
+
+    outcomes = all_well(Sites(MEMBERS).run(script))
+    helper = outcomes["site-h"].transcript
+    assert [entry.message for entry in helper.view("h")] == ["SubQuestion", "SubQuestion"]
+    assert all(entry.frame for entry in helper.view("h"))
+    # What the answerers and the helper said to each other reaches the driver as counts alone.
+    at_driver = outcomes["site-a"].transcript.entries
+    assert {e.message for e in at_driver if e.frame is None} == {"SubQuestion", "Hint"}
+
+
+def test_stages_follow_each_other_with_any_driver():
+    def script(player):
+        values = []
+        for driver, answerer in (("a", "z"), ("z", "a"), ("b", "z"), ("a", "b")):
+            nodes = {driver: (Asker(),), answerer: (Answerer(),), "h": (Helper(),)}
+            values.append(player.play(TOY, at_home(player, nodes)).value)
+        return values
+
+    members = {"a": "site-a", "z": "site-z", "b": "site-b", "h": "site-h"}
+    values = all_well(Sites(members).run(script))
+    assert values == {
+        "site-a": [[33], None, None, [33]],
+        "site-z": [None, [33], None, None],
+        "site-b": [None, None, [33], None],
+        "site-h": [None] * 4,
+    }
+
+
+def test_large_answers_are_fetched(monkeypatch):
+    monkeypatch.setattr(relay_desk, "_INLINE_BYTES", 8)
+    outcome = all_well(Sites(MEMBERS).run(play_toy))["site-a"]
+    assert counts(outcome) == counts(run_embedded(TOY, toy_nodes()))
+
+
+def test_the_vertical_filter_across_sites():
+    X, y = labelled(60, 3)
+    params = Params(score="gini", n_features_to_select=2, seed=0)
+
+    def nodes():
+        federation = bank_and_registry(X, y)
+        return filters.build_nodes(
+            federation.tables, federation.label_holder, federation.target, 60, params
+        )
+
+    def script(player):
+        own = at_home(player, nodes())
+        outcome = player.play(filters.PROTOCOL, own)
+        return outcome, [role.facts() for party in player.home for role in own[party]]
+
+    alone = run_embedded(filters.PROTOCOL, nodes())
+    found = all_well(Sites({"bank": "bank", "label-holder": "registry"}).run(script))
+    outcome, _ = found["registry"]
+    assert outcome.value.selected == alone.value.selected
+    assert {(r.message, r.sender, r.messages) for r in outcome.transcript.traffic().rows} == {
+        (r.message, r.sender, r.messages) for r in alone.transcript.traffic().rows
+    }
+    assert found["bank"][0].value is None
+    assert found["bank"][1]
+
+
+def test_a_cloud_that_asks_back_and_owners_that_write_to_it():
+    """The interaction protocol: roles elsewhere ask each other while they answer."""
+    X, y = labelled(60, 4, 2)
+    federation = split_vertical(X, y, [[0, 1], [2, 3]], names=["left", "right"])
+    params = InteractionParams(n_features_to_select=2, seed=0, scheme="plain", noise_bits=None)
+
+    def nodes():
+        return interaction.build_nodes(
+            federation.tables, federation.label_holder, federation.target, 60, params
+        )
+
+    def script(player):
+        return player.play(interaction.PROTOCOL, at_home(player, nodes()), protected=False)
+
+    alone = run_embedded(interaction.PROTOCOL, nodes(), protected=False)
+    members = {party: ("hub" if party == interaction.CLOUD else party) for party in nodes()}
+    outcome = all_well(Sites(members).run(script))[federation.label_holder]
+    assert outcome.value.order == alone.value.order
+    assert np.array_equal(outcome.value.relevance, alone.value.relevance)
+    assert counts(outcome) == counts(alone)
+
+
+def test_every_site_keeps_its_own_policy():
+    def script(player):
+        own = {party: Policy(may_not_reveal=("hints",)) for party in player.home if party == "h"}
+        return player.play(TOY, at_home(player, toy_nodes()), policies=own)
+
+    ended = Sites(MEMBERS).run(script)
+    with pytest.raises(PolicyViolation, match="policy of party 'h' forbids"):
+        raise ended["site-a"].error
+    assert all(end.error is not None for end in ended.values())
+
+
+@pytest.mark.parametrize(
+    ("nodes", "problem"),
+    [
+        ({"a": (Asker(),), "z": (Answerer(),)}, "'answerer' of party 'z' is played"),
+        ({"a": (Absent(Asker),), "z": (Absent(Answerer),)}, "'asker' of party 'a' is missing"),
+        ({"a": (Asker(),), "stranger": (Absent(Answerer),)}, "No site is known for party"),
+        ({"a": (Asker(),), "z": (Absent(Asker),)}, "2 driving roles"),
+    ],
+)
+def test_roles_are_placed_where_their_party_lives(nodes, problem):
+    sites = Sites({"a": "site-a", "z": "site-z"})
+
+    def script(player):
+        if player.home == ("a",):
+            player.play(TOY, nodes)
+        else:
+            player.play(TOY, {"a": (Absent(Asker),), "z": (Answerer(),)})
+
+    ended = sites.run(script)
+    assert isinstance(ended["site-a"].error, ParameterError)
+    assert problem in str(ended["site-a"].error)
+    assert problem in str(ended["site-z"].error)
+
+
+def test_a_run_in_one_process_needs_every_role():
+    with pytest.raises(ParameterError, match="roles of z are played elsewhere"):
+        run_embedded(TOY, {"a": (Asker(),), "z": (Absent(Answerer),)})
+    with pytest.raises(ParameterError, match="roles of a are played elsewhere"):
+        run_embedded(TOY, {"a": (Absent(Asker),), "z": (Answerer(),)})
+
+
+def test_the_observer_is_told_at_every_site():
+    seen = {}
+
+    def script(player):
+        steps = seen.setdefault(player.home[0], [])
+        return player.play(TOY, at_home(player, toy_nodes()), observer=steps.append)
+
+    all_well(Sites(MEMBERS).run(script))
+    assert [step.message for step in seen["a"]].count(Question.__name__) == 2
+    assert {step.message for step in seen["h"]} == {"SubQuestion", "Hint"}
+    assert all(step.round_number == 1 for steps in seen.values() for step in steps)

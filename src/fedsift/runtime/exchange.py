@@ -15,7 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedsift.errors import FedsiftError, PartyFailed, PolicyViolation, RunEnded, UndeclaredFlow
+from fedsift.errors import (
+    Disagreement,
+    FedsiftError,
+    PartyFailed,
+    PolicyViolation,
+    RunEnded,
+    UndeclaredFlow,
+)
 from fedsift.protocol.codec import Done, Fault
 from fedsift.protocol.message import Message
 from fedsift.protocol.network import T
@@ -210,10 +217,11 @@ class Exchange:
 
 
 def failure(fault: Fault, party: str, name: str, round_number: int) -> FedsiftError:
-    """A refusal by policy stays one; everything else is a failed party."""
+    """What is nobody's failure keeps its kind; everything else is a failed party."""
     text = shown(fault.text)
-    if fault.code == PolicyViolation.code:
-        return PolicyViolation(text)
+    for kind in (PolicyViolation, Disagreement, RunEnded):
+        if fault.code == kind.code:
+            return kind(text)
     code = shown(fault.code)
     return PartyFailed(party, name, round_number, f"{code}: {text}", cause_code=code)
 

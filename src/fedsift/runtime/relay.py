@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
-from fedsift.errors import FedsiftError, RunEnded, SiteUnreachable
+from fedsift.errors import FedsiftError, PartyFailed, PolicyViolation, RunEnded, SiteUnreachable
 from fedsift.protocol.absent import Absent
 from fedsift.protocol.codec import Fault
 from fedsift.protocol.policy import Policy
@@ -31,7 +31,7 @@ from fedsift.runtime.relay_desk import Desk
 from fedsift.runtime.relay_stage import Stage
 from fedsift.runtime.relay_state import RunState
 from fedsift.runtime.relay_wire import Tally
-from fedsift.runtime.sealed import SealedLine
+from fedsift.runtime.sealed import SealedLine, aborted
 from fedsift.runtime.session import Observer, fault_of
 from fedsift.runtime.threads import in_thread
 
@@ -205,19 +205,26 @@ class SitePlayer:
     def _failed(self, site: str, fault: Fault) -> FedsiftError:
         """The failure of a whole site, as one of its parties."""
         party = ", ".join(self._courier.parties_at(site)) or site
+        part = f"its part of stage {self._stages}"
         round_number = self._stage.round_number if self._stage else 0
-        return failure(fault, party, f"its part of stage {self._stages}", round_number)
+        if fault.code == RunEnded.code:
+            return PartyFailed(party, part, round_number, shown(fault.text), cause_code=fault.code)
+        return failure(fault, party, part, round_number)
 
     def _reason(self) -> FedsiftError | None:
         """Why another site ended the run; to the driver it is that site's failure."""
+        # An engine that loses a site ends the job, but does not say which site it was. Looking for
+        # it takes a moment, in which the site that ended the run may say so itself.
+        lost = self._courier.missing() if self._state.ending is None else []
         ending = self._state.ending
+        if ending is None and lost:
+            return self._failed(lost[0], Fault(SiteUnreachable.code, "the site was lost"))
         if ending is None:
-            # An engine that loses a site ends the job, but does not say which site it was.
-            for site in self._courier.missing():
-                return self._failed(site, Fault(SiteUnreachable.code, "the site was lost"))
-        if ending is None or ending.site == self._line.site:
+            return aborted() if self._line.aborted else None
+        if ending.site == self._line.site:
             return None
-        if self.driving is not None:
+        driven_elsewhere = self._stage is not None and self.driving is None
+        if not driven_elsewhere or ending.fault.code == PolicyViolation.code:
             return self._failed(ending.site, ending.fault)
         return RunEnded(
             f"Site {ending.site!r} ended the run: {shown(ending.fault.text)}",

@@ -108,6 +108,8 @@ class Courier:
             match reply:
                 case Answer(frame=frame):
                     return frame
+                case Refusal(code=RunEnded.code):
+                    raise over()
                 case Refusal(code=code, text=text):
                     return Fault(code, text)
                 case Over():

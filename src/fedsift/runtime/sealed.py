@@ -60,6 +60,7 @@ class _Talk:
 
     def __init__(self, name: bytes, make: Callable[[int], Envelopes]) -> None:
         self.name = name
+        self.welcome = b""
         self._make = make
         self._lanes: dict[int, _Lane] = {}
         self._free: list[_Lane] = []
@@ -216,15 +217,19 @@ class SealedLine:
             theirs = self._agreed(sender, opened)
         except Disagreement:
             # The other site finds out from the answer; without a talk it cannot ask anything.
-            theirs = _fresh_of(opened)
-        else:
-            with self._lock:
-                known = self._heard.setdefault(sender, OrderedDict())
-                known[theirs] = self._talk(sender, mine, theirs, theirs)
-                if len(known) > _MOST_TALKS:
-                    known.popitem(last=False)
-        reply = self._envelopes(sender, f"welcome {theirs.hex()}")
-        return reply.seal(sender, "reply", self._greeting(mine))
+            return self._sealed_welcome(sender, mine, _fresh_of(opened))
+        with self._lock:
+            known = self._heard.setdefault(sender, OrderedDict())
+            if theirs not in known:
+                talk = known[theirs] = self._talk(sender, mine, theirs, theirs)
+                talk.welcome = self._sealed_welcome(sender, mine, theirs)
+            if len(known) > _MOST_TALKS:
+                known.popitem(last=False)
+            return known[theirs].welcome
+
+    def _sealed_welcome(self, sender: str, mine: OrganisationKey, theirs: bytes) -> bytes:
+        envelopes = self._envelopes(sender, f"welcome {theirs.hex()}")
+        return envelopes.seal(sender, "reply", self._greeting(mine))
 
     def _greeting(self, mine: OrganisationKey) -> bytes:
         return msgspec.msgpack.encode(_Greeting(RELAY_VERSION, self._fingerprint, mine.public))
