@@ -1,0 +1,139 @@
+"""Files of states: everything comes back as it was, or an error says what is wrong."""
+
+import os
+import stat
+
+import numpy as np
+import pytest
+
+from fedsift.data import PartyTable, Target
+from fedsift.data.fingerprint import fingerprint
+from fedsift.data.state_files import (
+    Checkpoints,
+    part_path,
+    read_state,
+    safe_name,
+    unfinished,
+    write_state,
+)
+from fedsift.errors import FileProblem
+
+STATE = {
+    "numbers": np.arange(6.0).reshape(2, 3),
+    "flags": np.array([True, False]),
+    "words": np.array([1, 2**63], dtype=np.uint64),
+    "huge": np.array([2**200, -(2**90)], dtype=object),
+    "nothing": None,
+    "secret": b"\x00\xff",
+    "plain": {"a": 1, "b": [1.5, float("inf"), "text", True, 2**300], "empty": []},
+    3: {"nested": [{"deep": np.zeros(0)}]},
+    "rng": np.random.default_rng(0).bit_generator.state,
+}
+
+
+def assert_equal(ours, theirs):
+    assert type(ours) is type(theirs)
+    if isinstance(theirs, dict):
+        assert list(ours) == list(theirs)
+        for key in theirs:
+            assert_equal(ours[key], theirs[key])
+    elif isinstance(theirs, list):
+        assert len(ours) == len(theirs)
+        for one, other in zip(ours, theirs, strict=True):
+            assert_equal(one, other)
+    elif isinstance(theirs, np.ndarray):
+        assert ours.dtype == theirs.dtype
+        assert ours.shape == theirs.shape
+        assert (ours == theirs).all()
+    else:
+        assert ours == theirs
+
+
+def test_a_state_comes_back_as_it_was(tmp_path):
+    path = tmp_path / "below" / "state"
+    write_state(path, STATE)
+    assert_equal(read_state(path), STATE)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_tensors_come_back_as_tensors(tmp_path):
+    torch = pytest.importorskip("torch")
+    write_state(tmp_path / "state", {"weights": torch.arange(3.0)})
+    found = read_state(tmp_path / "state")["weights"]
+    assert torch.equal(found, torch.arange(3.0))
+
+
+def test_objects_are_never_pickled(tmp_path):
+    with pytest.raises(TypeError, match="a state holds no Random"):
+        write_state(tmp_path / "state", {"rng": __import__("random").Random(0)})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_crafted_pickle_is_not_opened(tmp_path):
+    path = tmp_path / "state"
+    with path.open("wb") as file:
+        np.savez(file, index=np.array([{"format": "fedsift part 1"}], dtype=object))
+    with pytest.raises(FileProblem, match="not a readable part"):
+        read_state(path)
+
+
+def test_the_last_two_units_are_kept_and_others_left_alone(tmp_path):
+    mine = Checkpoints(tmp_path, "bank", "label holder")
+    other = Checkpoints(tmp_path, "bank", "feature holder")
+    other.save(0, {})
+    for unit in range(4):
+        mine.save(unit, {"unit": unit})
+    assert mine.units() == [2, 3]
+    assert mine.load(2) == {"unit": 2}
+    mine.save(3, {"unit": "again"})
+    assert mine.load(3) == {"unit": "again"}
+    mine.forget_after(2)
+    assert mine.units() == [2]
+    assert len(unfinished(tmp_path)) == 2
+    (tmp_path / "bank.label%20holder.00003.fedsift-checkpoint.abc.new").write_bytes(b"half")
+    mine.clear()
+    assert unfinished(tmp_path) == ("bank.feature%20holder.00000.fedsift-checkpoint",)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_write_that_fails_leaves_the_older_file(tmp_path, monkeypatch):
+    files = Checkpoints(tmp_path, "bank", "member")
+    files.save(1, {"unit": 1})
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FileProblem, match="No space left on device") as problem:
+        files.save(2, {"unit": 2})
+    assert str(tmp_path) not in str(problem.value)
+    assert files.units() == [1]
+    assert files.load(1) == {"unit": 1}
+    assert len(list(tmp_path.iterdir())) == 1
+    with pytest.raises(FileProblem, match="could not be written"):
+        write_state(part_path(tmp_path, "bank"), {})
+
+
+def test_different_parties_have_different_files():
+    names = ("a b", "a%20b", "a.b", "ä", "a/b", "..", "A B")
+    assert len({safe_name(name) for name in names}) == len(names)
+    assert not any("/" in safe_name(name) or "." in safe_name(name) for name in names)
+
+
+def test_a_fingerprint_notices_every_change():
+    base = {"age": [31.0, 52.0], "job": ["cook", "smith"]}
+    tables = [
+        base,
+        {"age": [52.0, 31.0], "job": ["cook", "smith"]},
+        {"age": [31.0, 52.0], "job": ["smith", "cook"]},
+        {"job": ["cook", "smith"], "age": [31.0, 52.0]},
+        {"years": [31.0, 52.0], "job": ["cook", "smith"]},
+        {"age": [31.0, np.nan], "job": ["cook", "smith"]},
+        {"age": [31.0, 52.0]},
+    ]
+    made = [PartyTable.from_any(table, name="bank") for table in tables]
+    targets = [None, Target.from_values(["a", "b"]), Target.from_values(["b", "a"])]
+    found = [fingerprint(table) for table in made]
+    found += [fingerprint(made[0], target) for target in targets]
+    assert len(set(found)) == len(found)
+    assert fingerprint(PartyTable.from_any(base, name="shop")) == found[0]
