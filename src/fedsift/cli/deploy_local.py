@@ -29,8 +29,9 @@ def local(
         typer.Argument(help="Job whose parties' files are used.", metavar="[JOB.toml]"),
     ] = None,
     parties: Annotated[
-        int, typer.Option("--parties", help="How many, if no job is given.", min=2, max=20)
-    ] = 3,
+        int | None,
+        typer.Option("--parties", help="How many, if no job is given.", min=2, max=20),
+    ] = None,
     trial: Annotated[
         str | None,
         typer.Option("--try", help="Run a quick job of this method, then take all down."),
@@ -91,17 +92,18 @@ def _federation(job: Job, folder: Path | None, screen: Console) -> LocalFederati
     return federation
 
 
-def _toy(folder: Path, parties: int, method: str | None) -> Path:
+def _toy(folder: Path, parties: int | None, method: str | None) -> Path:
     """A job on a shipped data set, cut into as many parties."""
     from fedsift.data import catalog
     from fedsift.deploy.toy import QUICK, Toy, write_toy
     from fedsift.selectors.registry import method_named
 
     name = method_named(method or "filter").name
-    setting, parameters = QUICK[name]
+    quick = QUICK[name]
     loaded = catalog.load(_DATASET, as_frame=True)
     frame = loaded.X.assign(**{_LABEL: loaded.y})
-    toy = Toy(_LABEL, setting, parties, method=name, parameters=parameters)
+    n_parties = parties or quick.n_parties
+    toy = Toy(_LABEL, quick.setting, n_parties, method=name, parameters=quick.parameters)
     return write_toy(frame, folder / "data", toy)
 
 

@@ -141,13 +141,13 @@ def _hub_seen_by(kit: Kit) -> dict[str, Any]:
     from fedsift.deploy.hub_session import HubSession
 
     with HubSession(kit) as session:
-        members = session.ask("info")["members"]
+        members = session.connected()
         jobs = session.ask("jobs")["jobs"]
     return {
         "name": kit.name,
         "kind": kit.kind,
-        "connected": [name for name in kit.organisations if name in members],
-        "missing": [name for name in kit.organisations if name not in members],
+        "connected": [name for name in kit.organisations if members.get(name)],
+        "missing": [name for name in kit.organisations if not members.get(name)],
         "jobs": jobs,
     }
 

@@ -15,7 +15,9 @@ from fedsift.errors import ParameterError
 
 def split(
     file: Annotated[Path, typer.Argument(help="CSV or Parquet file.", metavar="FILE")],
-    parties: Annotated[int, typer.Option("--parties", help="How many.")] = 3,
+    parties: Annotated[
+        int | None, typer.Option("--parties", help="How many; 3, or 4 for vfps, if not given.")
+    ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Directory for the files and the job.")
     ] = Path("federation"),
@@ -41,21 +43,21 @@ def split(
         from fedsift.selectors.registry import method_named
 
         known = method_named(method)
-        usual, parameters = QUICK[known.name]
+        quick = QUICK[known.name]
         if setting is not None and setting not in known.protocols:
             raise ParameterError(
                 f"The method {method!r} does not work in the setting {setting!r}.",
                 f"It works in: {', '.join(known.protocols)}.",
                 "Change --setting or --method.",
             )
-        parameters = dict(parameters)
+        parameters = dict(quick.parameters)
         if label is None and known.name == "filter":
             parameters["score"] = "variance"
         frame = read_frame(file, [] if id_column is None else [id_column])
         toy = Toy(
             label,
-            setting or usual,
-            parties,
+            setting or quick.setting,
+            quick.n_parties if parties is None else parties,
             id_column,
             overlap,
             known.name,
@@ -68,7 +70,7 @@ def split(
             echo_json({"job": str(job), "files": files})
             return
         screen = console()
-        screen.print(f"{parties} parties and a job are in {shown(out)}. Next:")
+        screen.print(f"{toy.n_parties} parties and a job are in {shown(out)}. Next:")
         for command in ("plan", "run"):
             screen.print(f"  fedsift {command} {shown(job)}", soft_wrap=True)
         screen.print(f"  fedsift deploy local {shown(job)}", soft_wrap=True)

@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -71,9 +72,9 @@ def _answer(session: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _info(session: Any, _: dict[str, Any]) -> dict[str, Any]:
-    info = session.get_system_info()
+    info, now = session.get_system_info(), time.time()
     return {
-        "members": [client.name for client in info.client_info],
+        "silent": {c.name: max(0.0, now - c.last_connect_time) for c in info.client_info},
         "jobs": [job.job_id for job in info.job_info or []],
     }
 

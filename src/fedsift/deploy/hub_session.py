@@ -15,12 +15,13 @@ from typing import IO, Any, Self
 
 from fedsift.deploy.courier import COMMAND_SECONDS, CONNECT_SECONDS
 from fedsift.deploy.kits import Kit
-from fedsift.deploy.processes import port_of
+from fedsift.deploy.processes import HEARTBEAT_SECONDS, port_of
 from fedsift.deploy.provision import require_flare
 from fedsift.errors import ConfigError, FileProblem, MemberDown
 
 _SPARE_SECONDS = 30.0
 _CLOSE_SECONDS = 10.0
+_AWAY_SECONDS = 8.0 * HEARTBEAT_SECONDS
 _UNREACHABLE = ("NoConnection", "SessionClosed", "SessionExpired", "FLCommunicationError")
 _NOT_ALLOWED = ("AuthenticationError", "AuthorizationError")
 _NO_JOB = ("JobNotFound", "InvalidJobDefinition")
@@ -116,6 +117,11 @@ class HubSession:
         except OSError:
             raise self._lost("the connection ended") from None
         return self._take(seconds + _SPARE_SECONDS)
+
+    def connected(self) -> dict[str, bool]:
+        """Organisations that have registered, and whether they were heard of lately."""
+        silent: dict[str, float] = self.ask("info")["silent"]
+        return {name: seconds < _AWAY_SECONDS for name, seconds in silent.items()}
 
     def _read(self, stream: IO[str]) -> None:
         for line in stream:

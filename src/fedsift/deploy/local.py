@@ -46,6 +46,8 @@ class LocalFederation:
         Where the kits go; a temporary folder, removed at the end, by default.
     limits : mapping, optional
         ``idle_seconds`` and ``heartbeat_seconds`` of all members.
+    checkpoints : bool
+        Whether members keep the state of interrupted runs, so that these can be resumed.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class LocalFederation:
         *,
         folder: Path | None = None,
         limits: Mapping[str, float] | None = None,
+        checkpoints: bool = True,
     ) -> None:
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="fedsift-federation-"))
@@ -76,7 +79,7 @@ class LocalFederation:
             for name, data in parties.items():
                 self.set_party(name, data, (policies or {}).get(name))
             for name in (HUB, *names):
-                self._set_limits(name, limits or {})
+                self._adjust(name, limits or {}, checkpoints)
         except BaseException:
             self._clean()
             raise
@@ -208,10 +211,12 @@ class LocalFederation:
         texts: Iterable[Path] = processes.log_files(self.kits[name])
         return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in texts)
 
-    def _set_limits(self, name: str, limits: Mapping[str, float]) -> None:
+    def _adjust(self, name: str, limits: Mapping[str, float], checkpoints: bool) -> None:
         path = settings_file(self.kits[name].settings)
         sections = read_sections(path)
         sections["limits"] = {**sections.get("limits", {}), **limits}
+        if not checkpoints:
+            sections.get("runtime", {}).pop("checkpoint", None)
         write_sections(path, sections)
 
     def _clean(self) -> None:

@@ -28,6 +28,9 @@ from fedsift.deploy.provision import require_flare
 from fedsift.deploy.site_files import load_site
 from fedsift.errors import ConfigError, FileProblem, MemberDown
 
+HEARTBEAT_SECONDS = 5
+"""How often an organisation that waits for jobs tells the hub that it is there."""
+
 START_SECONDS = 90.0
 """How long a member may take to come up; a loaded machine needs a part of it."""
 
@@ -133,7 +136,8 @@ def command_of(kit: Kit) -> list[str]:
         flare_files.place_hub(kit.folder)
         given = [*shared, "org=hub"]
     else:
-        given = [*shared, f"uid={kit.name}", f"org={kit.name.replace('-', '_')}"]
+        named = [f"uid={kit.name}", f"org={kit.name.replace('-', '_')}"]
+        given = [*shared, *named, f"heart_beat_interval={HEARTBEAT_SECONDS}"]
     arguments = ["-m", str(kit.folder), "-s", settings, "--set", *given]
     return [sys.executable, "-u", "-m", module, *arguments]
 

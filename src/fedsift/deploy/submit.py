@@ -16,7 +16,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,7 @@ class _Left:
 
     letters: Mapping[str, bytes]
     status: Mapping[str, Any]
+    ended: str = ""
 
 
 def submit(path: Path, kit: Kit, **options: Any) -> SelectionResult:
@@ -138,7 +139,7 @@ def submit_job(
     warrants = warrant_job(text, kit.name, settings.key(), members)
     watch = _Watch(kit, watcher, limit_seconds)
     with HubSession(kit) as session, job_folder(job.method, text, warrants, parties) as folder:
-        _refuse_missing(session.ask("info")["members"], parties)
+        _refuse_missing(session.connected(), parties)
         job_id = session.ask("submit", folder=str(folder))["job"]
         left = watch.until_done(session, job_id)
     return _opened(left, kit, settings, text)
@@ -156,7 +157,7 @@ def fetch(job_id: str, kit: Kit) -> SelectionResult:
                 "Ask again later, or watch it with 'fedsift deploy status'.",
             )
         left, text = _downloaded(session, job_id)
-    return _opened(left, kit, settings, text)
+    return _opened(replace(left, ended=status), kit, settings, text)
 
 
 def _members(kit: Kit, settings: SiteSettings, parties: tuple[str, ...]) -> dict[str, bytes]:
@@ -178,8 +179,8 @@ def _members(kit: Kit, settings: SiteSettings, parties: tuple[str, ...]) -> dict
     return {name: settings.pinned[name] for name in (HUB, *parties)}
 
 
-def _refuse_missing(connected: list[str], parties: tuple[str, ...]) -> None:
-    missing = [name for name in parties if name not in connected]
+def _refuse_missing(connected: Mapping[str, bool], parties: tuple[str, ...]) -> None:
+    missing = [name for name in parties if not connected.get(name)]
     if missing:
         raise MemberDown(
             f"Not connected to the hub: {', '.join(missing)}.",
@@ -234,7 +235,7 @@ class _Watch:
             status = _status(session, job_id)
             if _is_over(status):
                 self._tell(JobState(job_id, status))
-                return _downloaded(session, job_id)[0]
+                return replace(_downloaded(session, job_id)[0], ended=status)
             told = _told(session, job_id, LETTERS) if status == "RUNNING" else None
             if told and told.get("done"):
                 return _Left(_decoded(told.get("letters", {})), told.get("status", {}))
@@ -251,16 +252,7 @@ class _Watch:
         if self._watcher is not None and state != self._told:
             self._told = state
             seconds = time.monotonic() - self._start
-            self._watcher(
-                JobState(
-                    state.job_id,
-                    state.status,
-                    state.stage,
-                    state.round_number,
-                    state.finished,
-                    seconds,
-                )
-            )
+            self._watcher(replace(state, seconds=seconds))
 
 
 def _state(job_id: str, status: str, told: Mapping[str, Any]) -> JobState:
@@ -362,11 +354,17 @@ def _opened(left: _Left, kit: Kit, settings: SiteSettings, text: str) -> Selecti
         raise report.error()
     if forged is not None:
         raise forged
-    raise _silent_end(left.status)
+    raise _silent_end(left.status, left.ended)
 
 
-def _silent_end(status: Mapping[str, Any]) -> FedsiftError:
+def _silent_end(status: Mapping[str, Any], ended: str) -> FedsiftError:
     """Why a job ended without a letter, as far as the hub knows: names and codes."""
+    if ended.endswith("CAN_NOT_SCHEDULE"):
+        return MemberDown(
+            "An organisation of the job does not answer the hub.",
+            "All of them must be up.",
+            "See who is connected with 'fedsift deploy status', then submit the job again.",
+        )
     refused = status.get("refused", {})
     for name, code in sorted(refused.items(), key=lambda pair: pair[1] != PolicyViolation.code):
         found = f"{name!r} refused the job ({code}: {_REASONS.get(code, 'see its log')})."

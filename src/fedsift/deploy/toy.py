@@ -22,15 +22,25 @@ if TYPE_CHECKING:
 JOB_FILE = "job.toml"
 MADE_ID = "row_id"
 
-QUICK: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "filter": ("vertical", {"score": "gini", "n_features_to_select": 5}),
-    "interaction": ("vertical", {"n_features_to_select": 3}),
-    "vfps": ("vertical", {"n_participants": 1, "n_queries": 20}),
-    "fedsdg": ("vertical", {"embedding": 4, "outputs": 4, "max_epochs": 4, "min_epochs": 2}),
-    "dcfs": ("horizontal", {"n_features_to_select": 5}),
-    "fpso": ("horizontal", {"n_particles": 6, "n_iterations": 4, "n_rounds": 2}),
+
+@dataclass(frozen=True)
+class Quick:
+    """Settings for a quick look at a method."""
+
+    setting: str
+    parameters: Mapping[str, Any]
+    n_parties: int = 3
+
+
+QUICK: Mapping[str, Quick] = {
+    "filter": Quick("vertical", {"score": "gini", "n_features_to_select": 5}),
+    "interaction": Quick("vertical", {"n_features_to_select": 3}),
+    # With fewer participants a group may hold one party's data alone, which policies must allow.
+    "vfps": Quick("vertical", {"n_participants": 1, "n_queries": 20}, n_parties=4),
+    "fedsdg": Quick("vertical", {"embedding": 4, "outputs": 4, "max_epochs": 4, "min_epochs": 2}),
+    "dcfs": Quick("horizontal", {"n_features_to_select": 5}),
+    "fpso": Quick("horizontal", {"n_particles": 6, "n_iterations": 4, "n_rounds": 2}),
 }
-"""Setting and parameters for a quick look at each method."""
 
 
 @dataclass(frozen=True)
