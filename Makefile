@@ -13,7 +13,7 @@ demo: $(STAMP)
 	$(BIN)/fedsift demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
