@@ -127,7 +127,9 @@ def test_a_job_may_name_one_class_and_ship_nothing(issued, name, allowed):
     assert rights["lead"]["byoc"] == "none"
     assert rights["lead"]["shell_commands"] == "none"
     assert rights["lead"]["operate"] == "none"
-    assert content(local / "comm_config.json") == {"allow_adhoc_conns": False}
+    connections = content(local / "comm_config.json")
+    assert connections["allow_adhoc_conns"] is False
+    assert connections["streaming_retry_timeout"] < 10
 
 
 def test_logs_stay_at_home(issued):

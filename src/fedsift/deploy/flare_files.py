@@ -26,6 +26,7 @@ _SCHEDULE_SECONDS = 0.5
 _MAX_SCHEDULE_SECONDS = 5.0
 _MAX_SCHEDULES = 6
 _MAX_JOBS = 4
+_REPEATED_SECONDS, _REPEATED_AFTER_SECONDS = 5.0, 1.0
 
 
 def site_resources(default: dict[str, Any]) -> dict[str, Any]:
@@ -80,8 +81,17 @@ def authorization() -> dict[str, Any]:
 
 
 def connections() -> dict[str, Any]:
-    """No connections beside the secured ones to the hub."""
-    return {"allow_adhoc_conns": False}
+    """No connections beside the secured ones to the hub, and little to remember about each message.
+
+    FLARE keeps a waiting thread for every message it received, for as long as the message might be
+    repeated: more than a minute, so thousands of threads in a run of many rounds. fedsift repeats
+    what was lost by itself.
+    """
+    return {
+        "allow_adhoc_conns": False,
+        "streaming_retry_timeout": _REPEATED_SECONDS,
+        "streaming_retry_wait": _REPEATED_AFTER_SECONDS,
+    }
 
 
 def _common(default: dict[str, Any], allowed: str) -> dict[str, Any]:
