@@ -82,7 +82,7 @@ def test_party_says_what_could_be_disclosed(kits, bank_csv, tmp_path):
     told = call("deploy", "party", kits["bank"].folder, *options, "--json").json
 
     assert (told["n_rows"], len(told["features"])) == (40, 3)
-    assert {row["method"] for row in told["disclosures"]} == {"filter"}
+    assert {row["method"] for row in told["disclosures"]} == {"any", "filter"}
     scores = [row["allowed"] for row in told["disclosures"] if row["kind"] == "feature-scores"]
     assert scores
     assert not any(scores)

@@ -199,22 +199,22 @@ def party(
 
 def _disclosures(policy: Any) -> Any:
     """What the methods of a policy could disclose, and whether it lets them."""
-    from fedsift.selectors.registry import METHODS
+    from fedsift.selectors.registry import METHODS, joint_declarations
 
-    for method in METHODS:
-        if policy.methods is not None and method.name not in policy.methods:
+    takes = [m for m in METHODS if policy.methods is None or m.name in policy.methods]
+    declared = [("any", declaration) for declaration in joint_declarations()]
+    declared += [(m.name, declaration) for m in takes for _, declaration in m.declarations()]
+    for method, declaration in declared:
+        if declaration.optional and not policy.allows(declaration):
             continue
-        for setting, declaration in method.declarations():
-            if declaration.optional and not policy.allows(declaration):
-                continue
-            yield {
-                "method": method.name,
-                "setting": setting,
-                "kind": declaration.kind,
-                "what": declaration.text,
-                "learner": declaration.receiver,
-                "allowed": policy.allows(declaration),
-            }
+        yield {
+            "method": method,
+            "about": declaration.about,
+            "kind": declaration.kind,
+            "what": declaration.text,
+            "learner": declaration.receiver,
+            "allowed": policy.allows(declaration),
+        }
 
 
 def _print_party(
@@ -228,10 +228,11 @@ def _print_party(
     )
     if methods is not None:
         screen.print(f"It takes part in: {shown(', '.join(methods) or 'no method')}.")
-    made = table("What a job could disclose", "method", "kind", "who", "what", "policy")
+    columns = ("method", "as", "kind", "who learns it", "what", "policy")
+    made = table("What a job could disclose, by the role it gives the organisation", *columns)
     seen = set()
     for row in rows:
-        key = (row["method"], row["kind"], row["learner"], row["what"])
+        key = (row["method"], row["about"], row["kind"], row["learner"], row["what"])
         if key not in seen:
             made.add_row(*map(shown, key), "allows" if row["allowed"] else "forbids")
         seen.add(key)

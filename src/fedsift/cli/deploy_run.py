@@ -159,9 +159,11 @@ def _print_hub(screen: Any, row: dict[str, Any]) -> None:
     for name in row["missing"]:
         made.add_row(shown(name), "not connected")
     screen.print(made)
-    listed = table("Latest jobs", "job", "name", "status", "submitted", "took")
+    listed = table("Latest jobs", "job", "method", "status", "submitted", "took")
     for job in row["jobs"]:
-        cells = (job["job_id"], job["name"], job["status"], job["submit_time"], job["duration"])
+        # FLARE gives times to the microsecond.
+        submitted, took = (job[key].partition(".")[0] for key in ("submit_time", "duration"))
+        cells = (job["job_id"], job["job_name"], job["status"], submitted, took)
         listed.add_row(*map(shown, cells))
     if listed.row_count:
         screen.print(listed)

@@ -103,7 +103,7 @@ def _download(session: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 def _jobs(session: Any, request: dict[str, Any]) -> dict[str, Any]:
     listed = session.list_jobs(limit=request.get("limit", 20), reverse=True)
-    keys = ("job_id", "name", "status", "submit_time", "duration")
+    keys = ("job_id", "job_name", "status", "submit_time", "duration")
     return {"jobs": [{key: str(job.get(key, "")) for key in keys} for job in listed]}
 
 
