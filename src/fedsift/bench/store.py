@@ -22,7 +22,10 @@ def machine_facts() -> dict[str, Any]:
     """What a reader needs to judge the numbers; no host or user names."""
     from importlib import metadata
 
-    libraries = ("fedsift", "numpy", "seal-python", "gmpy2", "phe", "scikit-learn")
+    libraries = (
+        *("fedsift", "numpy", "seal-python", "gmpy2", "phe", "scikit-learn"),
+        *("openmined-psi", "nvflare", "grpcio"),
+    )
     versions = {}
     for library in libraries:
         try:
