@@ -215,5 +215,5 @@ def test_the_leader_of_a_resumed_run_has_no_larger_budget(tmp_path):
     saved = Checkpoints(place, "aggregator", "aggregator")
     left = saved.load(saved.units()[-1])["state"]["left"]
     granted = N_ROWS * 6 // 2
-    assert 0 < left < granted
+    assert 0 <= left < granted
     case.make(place).fit(case.federation())
