@@ -130,6 +130,16 @@ def test_what_cannot_be_submitted(federation, tables, tmp_path):
         federation.restart("clinic")
 
 
+def test_a_hub_cannot_have_a_job_run_again(federation, tables, monkeypatch):
+    settle(federation, tables, "dcfs")
+    monkeypatch.setattr("fedsift.deploy.submit.secrets.token_hex", lambda n: "ab" * n)
+
+    assert federation.submit(tables.job("dcfs")).n_selected == 2
+    with pytest.raises(FedsiftError, match="run here before") as caught:
+        federation.submit(tables.job("dcfs"))
+    assert caught.value.exit_code == 3
+
+
 def test_an_interrupt_ends_the_job_everywhere(federation, tables):
     settle(federation, tables, "filter")
     states = []

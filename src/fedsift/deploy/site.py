@@ -22,6 +22,7 @@ import numpy as np
 
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.data.part import Part, read_part
+from fedsift.deploy.once import play_once
 from fedsift.deploy.site_files import HUB, SiteSettings, load_site
 from fedsift.deploy.toml_write import PRIVATE, write_text
 from fedsift.errors import BadEnvelope, JobError, PolicyViolation
@@ -141,7 +142,9 @@ class Site:
             )
 
     def run(self, player: Player) -> bytes | None:
-        """Play this member's part; the chair returns the encoded result."""
+        """Play this member's part, once; the chair returns the encoded result."""
+        if self.job.nonce:
+            play_once(self.settings.folder, self.job.fingerprint)
         homes = {}
         for party in player.home or ():
             data = party in self.job.parties
