@@ -15,14 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedsift.errors import (
-    Disagreement,
-    FedsiftError,
-    PartyFailed,
-    PolicyViolation,
-    RunEnded,
-    UndeclaredFlow,
-)
+from fedsift.errors import FedsiftError, PartyFailed, PolicyViolation, RunEnded, UndeclaredFlow
 from fedsift.protocol.codec import Done, Fault
 from fedsift.protocol.message import Message
 from fedsift.protocol.network import T
@@ -219,7 +212,7 @@ class Exchange:
 def failure(fault: Fault, party: str, name: str, round_number: int) -> FedsiftError:
     """What is nobody's failure keeps its kind; everything else is a failed party."""
     text = shown(fault.text)
-    for kind in (PolicyViolation, Disagreement, RunEnded):
+    for kind in (PolicyViolation, RunEnded):
         if fault.code == kind.code:
             return kind(text)
     code = shown(fault.code)

@@ -17,7 +17,14 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
-from fedsift.errors import FedsiftError, PartyFailed, PolicyViolation, RunEnded, SiteUnreachable
+from fedsift.errors import (
+    Disagreement,
+    FedsiftError,
+    PartyFailed,
+    PolicyViolation,
+    RunEnded,
+    SiteUnreachable,
+)
 from fedsift.protocol.absent import Absent
 from fedsift.protocol.codec import Fault
 from fedsift.protocol.policy import Policy
@@ -204,6 +211,8 @@ class SitePlayer:
 
     def _failed(self, site: str, fault: Fault) -> FedsiftError:
         """The failure of a whole site, as one of its parties."""
+        if self._stage is None and fault.code == Disagreement.code:
+            return Disagreement(shown(fault.text))
         party = ", ".join(self._courier.parties_at(site)) or site
         part = f"its part of stage {self._stages}"
         round_number = self._stage.round_number if self._stage else 0

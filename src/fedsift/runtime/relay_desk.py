@@ -61,7 +61,8 @@ class Desk:
         """Start answering for a stage."""
         with self._state.changed:
             self._stage, self._reached = stage, stage.number
-            for (site, _), task in self._tasks.items():
+            # A task that is answered at once may leave the table while this loop runs.
+            for (site, _), task in list(self._tasks.items()):
                 self._start(site, task)
             self._state.changed.notify_all()
 
