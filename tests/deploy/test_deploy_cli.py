@@ -7,7 +7,8 @@ import pytest
 
 from cli.cli_helpers import call
 from deploy.deploy_helpers import ANN, files_of, write_project
-from fedsift.deploy.kits import share_keys
+from fedsift.deploy.kits import load_kit, share_keys
+from fedsift.deploy.site_files import settings_file
 
 
 def refused(outcome, code, *words, exit_code=2):
@@ -72,6 +73,19 @@ def test_a_strangers_key_is_not_pinned(kits, tmp_path):
     refused(call("deploy", "pin", kits["bank"].folder, tmp_path / "shop.toml"), "E200", "another")
     (tmp_path / "shop.toml").write_text(text.replace('"organisation"', '"submitter"'))
     refused(call("deploy", "pin", kits["bank"].folder, tmp_path / "shop.toml"), "E200", "agree")
+
+
+def test_a_member_who_joined_later_is_added(kits, tmp_path):
+    (tmp_path / "clinic.toml").write_text(
+        f'[key]\nname = "clinic"\nkind = "organisation"\npublic = "{"A" * 43}="\n'
+    )
+    bank = kits["bank"].folder
+
+    refused(call("deploy", "pin", bank, tmp_path / "clinic.toml"), "E200", "--add")
+    assert call("deploy", "pin", bank, tmp_path / "clinic.toml", "--add").exit_code == 0
+
+    assert load_kit(bank).organisations == ("bank", "shop-2", "clinic")
+    assert "clinic" in settings_file(kits["bank"].settings).read_text()
 
 
 def test_party_says_what_could_be_disclosed(kits, bank_csv, tmp_path):

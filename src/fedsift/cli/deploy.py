@@ -119,14 +119,19 @@ def pin(
     replace: Annotated[
         bool, typer.Option("--replace", help="Let a key take the place of another.")
     ] = False,
+    add: Annotated[
+        bool, typer.Option("--add", help="The keys are of members who joined later.")
+    ] = False,
 ) -> None:
     """Pin the public keys of other members in a kit."""
     with errors_as_exit_codes():
         from fedsift.deploy.keys import pin_keys, read_public
-        from fedsift.deploy.kits import load_kit
+        from fedsift.deploy.kits import add_members, load_kit
 
         loaded = load_kit(kit)
         keys = [read_public(path) for path in files]
+        if add:
+            loaded = add_members(loaded, {public.name: public.kind for public in keys})
         for public in keys:
             _refuse_stranger(loaded, public)
         pin_keys(loaded.settings, keys, replace=replace)
@@ -247,7 +252,7 @@ def _refuse_stranger(kit: Kit, public: PublicKey) -> None:
         raise ConfigError(
             f"{public.name!r} is not another member of the federation.",
             f"The others are: {', '.join(sorted(known))}.",
-            "Check the key file.",
+            "Check the key file; if the member joined later, pass --add.",
         )
     if (public.kind == "submitter") != (public.name in kit.submitters):
         raise ConfigError(

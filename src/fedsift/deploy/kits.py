@@ -21,8 +21,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -245,16 +245,9 @@ def _write_kit(project: Project, name: str, made: Provisioned, folder: Path) -> 
         tightened = flare_files.hub_resources if kind == "hub" else flare_files.site_resources
         _json(local / flare_files.RESOURCES, tightened(default))
         _json(local / flare_files.AUTHORIZATION, flare_files.authorization())
-    about = {
-        "kind": kind,
-        "name": name,
-        "project": project.name,
-        "host": project.host,
-        "port": project.port,
-        "organisations": list(project.organisations),
-        "submitters": [person.name for person in project.submitters],
-    }
-    write_text(folder / KIT_FILE, toml_text({"kit": about}))
+    submitters = tuple(person.name for person in project.submitters)
+    shared = (project.name, project.host, project.port, project.organisations, submitters)
+    _describe(Kit(folder, kind, name, *shared))
     limits = {"idle_seconds": IDLE_SECONDS, "heartbeat_seconds": HEARTBEAT_SECONDS}
     kept = {"checkpoint": "checkpoints", "output": "results"}
     write_sections(
@@ -264,6 +257,34 @@ def _write_kit(project: Project, name: str, made: Provisioned, folder: Path) -> 
     )
     note = _KIT_NOTE.format(name=name, kind=kind, project=project.name, steps=_STEPS[kind])
     write_text(folder / "README.txt", note)
+
+
+def add_members(kit: Kit, kinds: Mapping[str, str]) -> Kit:
+    """Let a kit know of organisations and submitters who joined after it was issued.
+
+    Parameters
+    ----------
+    kit : Kit
+    kinds : mapping of str to str
+        What each new member is; names that are known already change nothing.
+    """
+    for name, kind in kinds.items():
+        if kind == "hub" or name == kit.name:
+            continue
+        if name in (*kit.members, *kit.submitters):
+            continue
+        if kind == "submitter":
+            kit = replace(kit, submitters=(*kit.submitters, name))
+        else:
+            kit = replace(kit, organisations=(*kit.organisations, name))
+    _describe(kit)
+    return kit
+
+
+def _describe(kit: Kit) -> None:
+    """Write down what a kit is."""
+    about = {key: getattr(kit, key) for key in _KIT}
+    write_text(kit.folder / KIT_FILE, toml_text({"kit": about}))
 
 
 def kind_of(project: Project, name: str) -> str:
