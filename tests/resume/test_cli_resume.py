@@ -154,3 +154,15 @@ def test_paths_are_relative_to_the_job_file(broken, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert call("run", "work/job.toml", "--out", broken.out, "--resume").exit_code == 0
     assert not kept(broken)
+
+
+def test_rows_dealt_out_at_random_cannot_be_resumed_and_the_job_is_told_at_once(tmp_path):
+    job = tmp_path / "job.toml"
+    text = (
+        '[job]\nmethod = "fpso"\n[data]\ndataset = "wine"\nsetting = "horizontal"\n'
+        '[runtime]\ncheckpoint = "kept"\n'
+    )
+    job.write_text(text)
+    refused = call("run", job)
+    assert refused.exit_code == 2
+    assert "the job has no seed" in refused.err

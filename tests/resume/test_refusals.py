@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fedsift.data.column import Column
+from fedsift.data.state_files import write_state
 from fedsift.errors import AlignmentError, FedsiftError, FileProblem, ParameterError, PartyFailed
 from fedsift.protocol import resume
 from fedsift.protocol.resume import Resumable
@@ -93,11 +94,16 @@ def damaged(path, damage):
             "flipped": whole[:-300] + bytes(byte ^ 255 for byte in whole[-300:]),
             "garbage": b"something else",
             "another archive": b"PK\x05\x06" + bytes(18),
+            "part of a model": whole,
         }[damage]
     )
+    if damage == "part of a model":
+        write_state(path, {"role": "member", "columns": []})
 
 
-@pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "garbage", "another archive"])
+@pytest.mark.parametrize(
+    "damage", ["empty", "cut", "flipped", "garbage", "another archive", "part of a model"]
+)
 @pytest.mark.parametrize("owner", ["third-party", "party-2"])
 def test_a_broken_file_gives_one_clear_error(owner, damage, tmp_path):
     case, place, _ = interrupted("fpso", tmp_path)

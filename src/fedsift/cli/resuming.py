@@ -29,6 +29,12 @@ def check_place(job: Job, *, resume: bool) -> None:
                 'Add checkpoint = "..." to [runtime], and run the job without --resume.',
             )
         return
+    if job.data.dataset is not None and job.data.setting == "horizontal" and job.seed is None:
+        raise ConfigError(
+            "The rows of the data set are dealt out at random, and the job has no seed.",
+            "A run can be resumed if the parties have the same rows again.",
+            "Add seed = ... to [job], or remove checkpoint from [runtime].",
+        )
     if unfinished(place):
         if not resume:
             raise FileProblem(

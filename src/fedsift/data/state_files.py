@@ -109,12 +109,16 @@ class Checkpoints:
         try:
             return _read(self.path(unit))
         except _UNREADABLE as error:
-            raise FileProblem(
-                f"The checkpoint {self.path(unit).name} is not readable.",
-                "An interrupted run continues from files that are as they were written.",
-                "Restore the file from a backup, or remove the checkpoints of all parties and "
-                "start anew.",
-            ) from error
+            raise self.unreadable(unit) from error
+
+    def unreadable(self, unit: int) -> FileProblem:
+        """The error of a file that is not what was written."""
+        return FileProblem(
+            f"The checkpoint {self.path(unit).name} is not readable.",
+            "An interrupted run continues from files that are as they were written.",
+            "Restore the file from a backup, or remove the checkpoints of all parties and "
+            "start anew.",
+        )
 
     def forget_after(self, unit: int) -> None:
         """Remove later units, which the run is about to do again."""

@@ -184,6 +184,8 @@ class Kept:
         if unit not in self._files.units():
             raise self.lacking(unit)
         saved = self._files.load(unit)
+        if not {"run", "job", "data", "account", "state"} <= set(saved):
+            raise self._files.unreadable(unit)
         changed = sorted(k for k in {*saved["job"], *self._job} if not self._same(k, saved["job"]))
         if changed:
             raise ParameterError(
