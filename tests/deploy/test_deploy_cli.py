@@ -5,10 +5,17 @@ import sys
 
 import pytest
 
-from cli.cli_helpers import call
+from cli.cli_helpers import Workshop, call
 from deploy.deploy_helpers import ANN, files_of, write_project
 from fedsift.deploy.kits import load_kit, share_keys
 from fedsift.deploy.site_files import settings_file
+
+
+@pytest.fixture
+def workshop(tmp_path):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Workshop(folder)
 
 
 def refused(outcome, code, *words, exit_code=2):
@@ -193,3 +200,37 @@ def test_nothing_imports_flare_by_itself():
         "assert not [name for name in sys.modules if name.split('.')[0] == 'nvflare']\n"
     )
     subprocess.run([sys.executable, "-c", script], timeout=100, check=True)
+
+
+def test_submit_refuses_bad_input(kits, tmp_path):
+    job = tmp_path / "job.toml"
+    job.write_text(
+        '[job]\nmethod = "filter"\n[data]\nsetting = "vertical"\n[[party]]\nname = "x"\n'
+    )
+    out = tmp_path / "out"
+
+    def submit(path, kit):
+        return call("deploy", "submit", path, "--kit", kit, "--out", out)
+
+    refused(submit(tmp_path / "none.toml", kits[ANN].folder), "E105", "Cannot read")
+    refused(submit(job, kits["bank"].folder), "E200", "a submitter")
+    refused(submit(job, tmp_path), "E105", "not a start-up kit")
+    refused(submit(job, kits[ANN].folder), "E200", "'x', which is not in the federation")
+    assert not out.exists()
+
+
+def test_local_refuses_bad_input(tmp_path, workshop):
+    workshop.sections["data"] = {"dataset": "wine"}
+    workshop.parties = []
+    job = workshop.write()
+    out = ("--out", tmp_path / "out")
+
+    refused(call("deploy", "local", job, *out), "E201", "fedsift split")
+    refused(call("deploy", "local", "--try", "filtre", *out), "E203", "Did you mean 'filter'?")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_plan_needs_the_tables(workshop):
+    workshop.sections["runtime"] = {"engine": "flare", "kit": "kit"}
+
+    refused(workshop.plan(), "E200", "at the organisations")

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from fedsift.cli.common import AsJson, console, errors_as_exit_codes, shown
-from fedsift.errors import ConfigError
+from fedsift.errors import ConfigError, PartyFailed, RunEnded, SiteUnreachable
 
 if TYPE_CHECKING:
     from fedsift.deploy.submit import JobState, Watcher
@@ -101,8 +101,12 @@ def submitted(
             "Name it with kit in [runtime], or use 'fedsift deploy submit --kit'.",
         )
     loaded = load_kit(kit, "submitter")
-    with _watching(console(errors=True), quiet=quiet) as watcher:
-        return submit_job(job, loaded, resume=resume, limit_seconds=limit, watcher=watcher)
+    try:
+        with _watching(console(errors=True), quiet=quiet) as watcher:
+            return submit_job(job, loaded, resume=resume, limit_seconds=limit, watcher=watcher)
+    except (PartyFailed, RunEnded, SiteUnreachable):
+        typer.echo("Members keep checkpoints: --resume goes on where the job ended.", err=True)
+        raise
 
 
 @contextlib.contextmanager

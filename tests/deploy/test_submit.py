@@ -1,0 +1,268 @@
+"""What is submitted, and what is made of the letters that come back; no process is started."""
+
+import json
+
+import msgspec
+import pytest
+
+from deploy.deploy_helpers import ANN
+from fedsift.crypto.envelope import OrganisationKey
+from fedsift.deploy import hub_session
+from fedsift.deploy.hub_session import HubSession
+from fedsift.deploy.job_folder import job_folder, text_in
+from fedsift.deploy.kits import share_keys
+from fedsift.deploy.site_files import load_site, read_key
+from fedsift.deploy.submit import _Left, _members, _opened, _refuse_missing, submit
+from fedsift.errors import (
+    BadEnvelope,
+    ConfigError,
+    FedsiftError,
+    FileProblem,
+    JobError,
+    MemberDown,
+    PartyFailed,
+    PolicyViolation,
+    ProtocolError,
+)
+from fedsift.job import load_job
+from fedsift.result import SelectionResult
+from fedsift.runtime.letters import Report, check_warrant, job_text, seal_report, warrant_job
+from fedsift.selectors.joint_job import JointJob
+from fedsift.selectors.registry import schemas
+
+JOB = """
+[job]
+method = "filter"
+[data]
+setting = "vertical"
+label = { party = "bank", column = "default" }
+id = "customer_id"
+[[party]]
+name = "bank"
+data = "somewhere/else.csv"
+[[party]]
+name = "shop-2"
+"""
+RESULT = SelectionResult("filter", "vertical", {"bank": ("income",), "shop-2": ()})
+
+
+@pytest.fixture
+def shared(kits):
+    share_keys(kits.values())
+    return kits
+
+
+@pytest.fixture
+def job(tmp_path):
+    path = tmp_path / "job.toml"
+    path.write_text(JOB)
+    return load_job(path, schemas(), engine="flare")
+
+
+@pytest.fixture
+def text(job):
+    return JointJob.from_job(job, submitter=ANN, nonce="1").to_text()
+
+
+@pytest.fixture
+def opened(shared, text):
+    """Open letters as the submitter; each is (name of the sealer, report)."""
+    ann = load_site(shared[ANN].settings)
+
+    def open_(*reports, status=None, ended="", spoil=lambda letter: letter):
+        letters = {}
+        for name, report in reports:
+            key = read_key(shared[name].settings / "organisation.key")
+            letters[name] = spoil(seal_report(report, key, ANN, ann.key().public, text))
+        return _opened(_Left(letters, status or {}, ended), shared[ANN], ann, text)
+
+    return open_
+
+
+def result_of(site):
+    return site, Report(site, msgspec.json.encode(RESULT))
+
+
+def failure_of(site, error):
+    return site, Report.of_error(site, error, drove=True)
+
+
+def test_the_job_names_no_path(text):
+    assert "else.csv" not in text
+    assert json.loads(text)["parties"] == ["bank", "shop-2"]
+
+
+def test_what_a_job_carries(text):
+    with job_folder("filter", text, {"bank": "ab"}, ["bank", "shop-2"]) as folder:
+        files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+        meta = json.loads((folder / "meta.json").read_text())
+        server = json.loads((folder / "fedsift/config/config_fed_server.json").read_text())
+        client = json.loads((folder / "fedsift/config/config_fed_client.json").read_text())
+        assert text_in(folder) == text
+
+    assert not folder.exists()
+    assert files == {
+        "meta.json",
+        "fedsift/config/config_fed_server.json",
+        "fedsift/config/config_fed_client.json",
+    }
+    assert meta["deploy_map"] == {"fedsift": ["server", "bank", "shop-2"]}
+    assert meta["mandatory_clients"] == ["bank", "shop-2"]
+    (workflow,), (executor,) = server["workflows"], client["executors"]
+    assert workflow["path"] == "fedsift.runtime.flare.HubController"
+    assert executor["executor"]["path"] == "fedsift.runtime.flare.SiteExecutor"
+    assert workflow["args"] == executor["executor"]["args"]
+    assert set(workflow["args"]) == {"job", "warrants"}
+    assert job_text(workflow["args"]["job"]) == text
+
+
+def test_what_is_no_job_of_fedsift(tmp_path):
+    (tmp_path / "config_fed_server.json").write_text('{"workflows": []}')
+
+    with pytest.raises(FileProblem, match="not a job of fedsift"):
+        text_in(tmp_path)
+
+
+def test_every_member_can_check_the_warrant(shared, text):
+    ann = load_site(shared[ANN].settings)
+    members = _members(shared[ANN], ann, ("bank", "shop-2"))
+    warrants = warrant_job(text, ANN, ann.key(), members)
+
+    assert set(warrants) == {"hub", "bank", "shop-2"}
+    key = read_key(shared["bank"].settings / "organisation.key")
+    check_warrant(text, "bank", key, ANN, ann.key().public, warrants["bank"])
+    with pytest.raises(BadEnvelope):
+        check_warrant(text + " ", "bank", key, ANN, ann.key().public, warrants["bank"])
+
+
+def test_a_party_that_is_not_in_the_federation(shared):
+    ann = load_site(shared[ANN].settings)
+
+    with pytest.raises(ConfigError, match="'clinic', which is not in the federation"):
+        _members(shared[ANN], ann, ("bank", "clinic"))
+
+
+def test_a_member_whose_key_is_not_pinned(kits):
+    share_keys([kits[ANN], kits["bank"]])
+
+    with pytest.raises(ConfigError, match="not pinned the keys of: hub, shop-2"):
+        _members(kits[ANN], load_site(kits[ANN].settings), ("bank", "shop-2"))
+
+
+def test_organisations_that_are_away():
+    with pytest.raises(MemberDown, match="Not connected to the hub: shop, clinic") as caught:
+        _refuse_missing({"bank": True, "shop": False}, ("bank", "shop", "clinic"))
+    assert caught.value.exit_code == 3
+
+
+def test_the_chairs_result_is_opened(opened):
+    assert opened(result_of("bank")) == RESULT
+
+
+def test_a_result_counts_only_from_the_chair(opened):
+    with pytest.raises(ProtocolError, match="no member said why"):
+        opened(result_of("shop-2"))
+
+
+def test_a_forged_letter_is_told(opened):
+    with pytest.raises(BadEnvelope):
+        opened(result_of("bank"), spoil=lambda letter: letter[:-1] + b"\0")
+
+
+def test_a_letter_of_another_member_does_not_pass_for_the_chairs(shared, text, opened):
+    ann = load_site(shared[ANN].settings)
+    forged = seal_report(
+        Report("bank", msgspec.json.encode(RESULT)),
+        OrganisationKey.generate(),
+        ANN,
+        ann.key().public,
+        text,
+    )
+
+    with pytest.raises(BadEnvelope):
+        _opened(_Left({"bank": forged}, {}), shared[ANN], ann, text)
+
+
+def test_a_letter_about_another_submission_does_not_open(shared, job, text, opened):
+    ann = load_site(shared[ANN].settings)
+    other = JointJob.from_job(job, submitter=ANN, nonce="2").to_text()
+    key = read_key(shared["bank"].settings / "organisation.key")
+    old = seal_report(result_of("bank")[1], key, ANN, ann.key().public, other)
+
+    with pytest.raises(BadEnvelope):
+        _opened(_Left({"bank": old}, {}), shared[ANN], ann, text)
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [
+        (PolicyViolation("No.", "Yes.", "Ask."), 4),
+        (PartyFailed("shop-2", "Introduction", 3, "it was lost"), 3),
+        (JobError("Wrong.", "Right.", "Mend."), 2),
+        (ValueError("secret 17"), 3),
+    ],
+)
+def test_a_failure_comes_back_as_it_was(opened, error, exit_code):
+    with pytest.raises(FedsiftError) as caught:
+        opened(failure_of("bank", error))
+
+    assert caught.value.exit_code == exit_code
+    assert "17" not in str(caught.value)
+    if isinstance(error, PartyFailed):
+        assert (caught.value.party, caught.value.round_number) == ("shop-2", 3)
+
+
+def test_a_refusal_by_policy_says_more_than_its_consequences(opened):
+    refusal = failure_of("shop-2", PolicyViolation("The run needs x.", "y.", "z."))
+    lost = failure_of("bank", PartyFailed("shop-2", "Invitation", 1, "gone"))
+
+    with pytest.raises(PolicyViolation, match="needs x"):
+        opened(lost, refusal)
+
+
+@pytest.mark.parametrize(
+    ("status", "ended", "kind", "words"),
+    [
+        ({"refused": {"bank": "E202", "shop-2": "E501"}}, "", PolicyViolation, "'shop-2' refused"),
+        ({"refused": {"bank": "E305"}}, "", ProtocolError, "submitter's key"),
+        ({"refused": {"bank": "E999"}}, "", ProtocolError, "see its log"),
+        ({"failed": ["shop-2"], "round": 4}, "", PartyFailed, "in round 4"),
+        ({}, "FINISHED:CAN_NOT_SCHEDULE", MemberDown, "does not answer the hub"),
+        ({}, "FINISHED:ABNORMAL", ProtocolError, "no member said why"),
+    ],
+)
+def test_an_end_without_letters(opened, status, ended, kind, words):
+    with pytest.raises(kind, match=words):
+        opened(status=status, ended=ended)
+
+
+def test_a_result_of_another_version(opened):
+    with pytest.raises(BadEnvelope, match="Compare the versions"):
+        opened(("bank", Report("bank", b"{}")))
+
+
+def test_a_courier_that_dies_is_a_hub_that_cannot_be_reached(shared, monkeypatch):
+    monkeypatch.setattr(hub_session.sys, "executable", "/bin/true")
+
+    with pytest.raises(MemberDown, match="connection ended"), HubSession(shared[ANN]):
+        pytest.fail("it must not connect")
+
+
+def test_a_courier_that_says_nothing_is_given_up(shared, monkeypatch, tmp_path):
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\nexec sleep 600\n")
+    script.chmod(0o700)
+    monkeypatch.setattr(hub_session.sys, "executable", str(script))
+    monkeypatch.setattr(hub_session, "_SPARE_SECONDS", 0.2)
+    monkeypatch.setattr(hub_session, "_CLOSE_SECONDS", 0.2)
+
+    with pytest.raises(MemberDown, match="no answer"), HubSession(shared[ANN], 0.1):
+        pytest.fail("it must not connect")
+
+
+def test_a_job_that_splits_a_data_set_is_not_submitted(shared, tmp_path):
+    path = tmp_path / "split.toml"
+    path.write_text('[job]\nmethod = "filter"\n[data]\ndataset = "wine"\n')
+
+    with pytest.raises(JobError, match="table of its own"):
+        submit(path, shared[ANN])
