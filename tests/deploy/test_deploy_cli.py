@@ -207,7 +207,7 @@ def test_submit_refuses_bad_input(kits, tmp_path):
     job.write_text(
         '[job]\nmethod = "filter"\n[data]\nsetting = "vertical"\n[[party]]\nname = "x"\n'
     )
-    out = tmp_path / "out"
+    out = tmp_path / "result"
 
     def submit(path, kit):
         return call("deploy", "submit", path, "--kit", kit, "--out", out)
