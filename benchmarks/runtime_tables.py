@@ -1,0 +1,127 @@
+"""Write the figures of docs/runtime.md from the committed result file.
+
+Run ``python benchmarks/runtime_tables.py`` after ``fedsift bench runtime --profile regular --out
+benchmarks/runtime.json``; a test compares the page with the file.
+"""
+
+import json
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "runtime.json"
+PAGE = ROOT / "docs" / "runtime.md"
+BLOCK = re.compile(r"(<!-- figures:(\w+) -->\n).*?(<!-- /figures -->)", re.DOTALL)
+ENGINES = ("embedded", "FLARE", "gRPC")
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
+
+
+def of(results: dict, part: str) -> list[dict]:
+    """Rows of one part of the suite."""
+    return [row for row in results["rows"] if row["job"]["part"] == part]
+
+
+def rounds(results: dict) -> str:
+    """One round, there and back, by size and engine."""
+    cells: dict[str, dict[str, str]] = {}
+    for row in of(results, "echo"):
+        text = f"{1000 * row['seconds']:.1f} ms"
+        if row["job"]["size"] >= 10_000:
+            text += f", {row['mb_per_second']:.0f} MB/s"
+        size = row["case"].removeprefix("echo ").partition(",")[0]
+        cells.setdefault(size, {})[row["job"]["engine"]] = text
+    return table(
+        ["size", "one process", "FLARE", "bare gRPC"],
+        [[size, *(own[engine] for engine in ENGINES)] for size, own in cells.items()],
+    )
+
+
+def jobs(results: dict) -> str:
+    """Whole jobs on both engines."""
+    rows, pairs = [], {}
+    for row in of(results, "job"):
+        pairs.setdefault(row["case"].rpartition(", ")[0], {})[row["job"]["engine"]] = row
+    for case, pair in pairs.items():
+        here, there = pair["embedded"], pair["FLARE"]
+        rows.append(
+            [
+                case + (", rows matched by id" if here["job"]["ids"] else ""),
+                f"{here['seconds']:.1f}",
+                f"{there['seconds']:.1f}",
+                f"{there['limit']:.1f}",
+                f"{there['protocol_seconds']:.1f}",
+                f"{there['rounds']}",
+                f"{there['sent_bytes'] / 1e6:.1f}",
+            ]
+        )
+    start = of(results, "start")[0]
+    load = results["load"]
+    return (
+        table(
+            [
+                "job",
+                "one process, s",
+                "FLARE, s",
+                "allowed, s",
+                "of that protocols, s",
+                "rounds",
+                "MB",
+            ],
+            rows,
+        )
+        + f"\nMeans of {results['repeats']} runs of each, in turn, from the command to the written "
+        f"result. {_number(start['job']['parties'])} organisations and the hub, all on one machine "
+        f"with {results['machine']['cores']} cores, were up before; that took "
+        f"{start['phases']['provision']:.1f} s to issue all kits and {start['phases']['start']:.1f} s "
+        "to start. Other work went on meanwhile: the load average was "
+        f"{load['before']:.1f} before and {load['after']:.1f} after the run.\n"
+    )
+
+
+def alignment(results: dict) -> str:
+    """Private set intersection."""
+    rows = []
+    for row in of(results, "psi"):
+        job = row["job"]
+        rows.append(
+            [
+                str(len(job["spellings"])),
+                f"{job['rows']:,}",
+                f"{row['common']:,}",
+                " / ".join(dict.fromkeys(job["spellings"])),
+                f"{row['seconds']:.1f}",
+                f"{row['bytes'] / 1e6:.2f}",
+                "yes" if row["exact"] else "no",
+            ]
+        )
+    return table(
+        ["parties", "ids each", "in common", "written as", "seconds", "MB", "exactly those"], rows
+    )
+
+
+def _number(parties: list[str]) -> str:
+    return {2: "Two", 3: "Three", 4: "Four"}.get(len(parties), str(len(parties)))
+
+
+def updated(page: str, results: dict) -> str:
+    """The page with fresh figures; blocks of other result files stay."""
+    parts = {f.__name__: f for f in (rounds, jobs, alignment)}
+
+    def fresh(match: re.Match[str]) -> str:
+        part = parts.get(match[2])
+        return match[0] if part is None else match[1] + part(results) + match[3]
+
+    return BLOCK.sub(fresh, page)
+
+
+if __name__ == "__main__":
+    text = updated(
+        PAGE.read_text(encoding="utf-8"), json.loads(RESULTS.read_text(encoding="utf-8"))
+    )
+    PAGE.write_text(text, encoding="utf-8")
+    print("runtime.md updated")

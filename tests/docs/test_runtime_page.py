@@ -1,0 +1,84 @@
+"""The page on runtimes shows the committed run, and that run met its bars."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "runtime.md"
+FILE = ROOT / "benchmarks" / "runtime.json"
+
+pytestmark = pytest.mark.skipif(
+    not FILE.is_file(), reason="'fedsift bench runtime --profile regular' has not been run yet"
+)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return json.loads(FILE.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def page():
+    return PAGE.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def tables():
+    path = ROOT / "benchmarks" / "runtime_tables.py"
+    spec = importlib.util.spec_from_file_location("runtime_tables", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_figures_are_those_of_the_committed_run(results, tables, page):
+    assert results["profile"] == "regular"
+    named = {match[2] for match in tables.BLOCK.finditer(page)}
+    assert named >= {"rounds", "jobs", "alignment"}
+    assert tables.updated(page, results) == page
+
+
+@pytest.mark.parametrize("part", ["echo", "job", "psi", "start"])
+def test_a_changed_result_would_change_the_page(results, tables, page, part):
+    changed = json.loads(json.dumps(results))
+    row = tables.of(changed, part)[-1]
+    row["seconds"] += 100
+    if part == "start":
+        row["phases"]["start"] += 100
+    assert tables.updated(page, changed) != page
+
+
+def test_the_committed_run_met_its_bars(results):
+    missed = [name for name, met in results["bars"].items() if not met]
+    assert missed == []
+    judged = {name.rpartition(": ")[2] for name in results["bars"]}
+    assert judged == {"exact", "under 90 s", "at most 1.5 times + 25 s"}
+
+
+def test_the_bars_follow_from_the_seconds(results, tables):
+    for row in tables.of(results, "job"):
+        if row["job"]["engine"] == "FLARE":
+            here = next(
+                other
+                for other in tables.of(results, "job")
+                if other["job"] == row["job"] | {"engine": "embedded"}
+            )
+            assert row["seconds"] <= 1.5 * here["seconds"] + 25
+            assert row["selected"] == here["selected"]
+            assert row["rounds"] == here["rounds"]
+    large = next(row for row in tables.of(results, "psi") if row["job"]["rows"] == 100_000)
+    assert large["seconds"] < 90
+    assert large["common"] == 50_000
+
+
+def test_all_sizes_engines_and_jobs_are_there(results, tables):
+    echoes = {(row["job"]["size"], row["job"]["engine"]) for row in tables.of(results, "echo")}
+    sizes = (100, 1_000_000, 20_000_000)
+    assert echoes == {(size, engine) for size in sizes for engine in tables.ENGINES}
+    methods = {row["job"]["method"]: row["job"] for row in tables.of(results, "job")}
+    assert (methods["filter"]["rows"], methods["filter"]["features"]) == (20_000, 200)
+    assert methods["vfps"]["ids"]
+    assert {len(row["job"]["spellings"]) for row in tables.of(results, "psi")} == {2, 3}
