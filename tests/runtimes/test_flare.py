@@ -1,6 +1,7 @@
 """The same job in one process and on a real federation: hub and three sites, mTLS, own processes."""
 
 import json
+import re
 import zipfile
 
 import msgspec
@@ -138,6 +139,19 @@ def test_a_hub_cannot_have_a_job_run_again(federation, tables, monkeypatch):
     with pytest.raises(FedsiftError, match="run here before") as caught:
         federation.submit(tables.job("dcfs"))
     assert caught.value.exit_code == 3
+
+
+def test_a_class_that_is_on_no_list_does_not_run(federation, tables):
+    """Installed, warranted, and harmless: but no site has been given it."""
+    from fedsift.bench.runtime_flare import submit_echo
+
+    settle(federation, tables, "filter")
+
+    with pytest.raises(MemberDown, match="it ended without one"):
+        submit_echo(federation.submitter, tables.job("filter"), [(10, 1)], limit_seconds=300)
+    # The first to refuse it ends the job, perhaps before the others look at it.
+    logs = "".join(federation.log(party) for party in PARTIES)
+    assert re.search(r"Component 'fedsift.bench.runtime_flare.EchoExecutor' .* is not in", logs)
 
 
 def test_an_interrupt_ends_the_job_everywhere(federation, tables):

@@ -89,6 +89,7 @@ def refuse_difference(case: str, here: SelectionResult, there: SelectionResult) 
         ("ranking", here.ranking, there.ranking),
         ("scores", here.scores, there.scores),
         ("traffic", counted(here), counted(there)),
+        ("number of rounds", here.traffic.rounds, there.traffic.rounds),
     ):
         if one != other:
             raise ProtocolError(
