@@ -45,7 +45,7 @@ PROGRESS = "fedsift.progress"
 RESULT_FOLDER = "fedsift"
 LETTER_SUFFIX, STATUS_FILE = ".letter", "status.json"
 
-_SITE, _LETTER, _FAILED = "site", "letter", "failed"
+_SITE, _LETTER, _FAILED, _DROVE = "site", "letter", "failed", "drove"
 _CODE, _STAGE, _ROUND = "code", "stage", "round"
 _SETUP_SECONDS = 300
 _REPORT_SECONDS = 2.0
@@ -53,6 +53,7 @@ _SEND_SECONDS = 15.0
 _LINGER_SECONDS = 4.0
 _GRACE_SECONDS = 60.0
 _GRACE_AFTER_FAILURE_SECONDS = 15.0
+_GRACE_AFTER_DRIVER_SECONDS = 3.0
 _LAST_LETTERS_SECONDS = 6.0
 _FETCH_SECONDS = 3.0
 _TICK_SECONDS = 0.1
@@ -121,6 +122,7 @@ class SiteExecutor(Executor):
         """Leave a letter for the submitter with the hub, if there is something to tell."""
         content = Shareable()
         content[_SITE], content[_FAILED] = self._name, bool(report.code)
+        content[_DROVE] = member.progress is not None
         content[_LETTER] = member.letter(report) if report.result or report.code else b""
         limit = member.work.patience.trip(len(content[_LETTER]))
         if self._line.aborted:
@@ -163,6 +165,7 @@ class HubController(Controller):
         self._finished: set[str] = set()
         self._failed: set[str] = set()
         self._told: set[str] = set()
+        self._driver_failed = False
         self._place = (0, 0)
         self._sites: tuple[str, ...] = ()
         self._done = False
@@ -203,25 +206,23 @@ class HubController(Controller):
 
     def _set_up(self, abort_signal: Signal, fl_ctx: FLContext) -> Member | None:
         """Ask everybody whether the job is accepted; who does not answer has not."""
-        own = None
-        try:
-            own = _member(HUB, self._job, self._warrants, fl_ctx)
-        except Exception as error:
-            self._refused[HUB] = refusal(error)
-        answers: dict[str, str] = {}
+        own, answers = None, dict[str, str]()
 
         def take(client_task: Any, fl_ctx: FLContext) -> None:  # noqa: ARG001
             code = client_task.result.get(_CODE)
             answers[client_task.client.name] = code if isinstance(code, str) else FedsiftError.code
 
         task = Task(SETUP, Shareable(), timeout=_SETUP_SECONDS, result_received_cb=take)
-        self.broadcast_and_wait(
-            task,
-            fl_ctx,
-            targets=list(self._sites),
-            min_responses=len(self._sites),
-            abort_signal=abort_signal,
-        )
+        self.broadcast(task, fl_ctx, targets=list(self._sites), min_responses=len(self._sites))
+        try:
+            # Meanwhile, as all members need some seconds to load what they run.
+            own = _member(HUB, self._job, self._warrants, fl_ctx)
+        except Exception as error:
+            self._refused[HUB] = refusal(error)
+        while task.completion_status is None and not abort_signal.triggered:
+            time.sleep(_TICK_SECONDS)
+        if task.completion_status is None:
+            self.cancel_task(task)
         for site in self._sites:
             code = answers.get(site, SiteUnreachable.code)
             if code:
@@ -231,7 +232,7 @@ class HubController(Controller):
     def _play(self, own: Member) -> None:
         report = own.run(self._line)
         letter = own.letter(report) if report.result or report.code else b""
-        self._note(HUB, letter, bool(report.code))
+        self._note(HUB, letter, failed=bool(report.code), drove=own.progress is not None)
         self._finished.add(HUB)
 
     def _wait(self, waiting: set[str], abort_signal: Signal, task: Task) -> None:
@@ -241,12 +242,14 @@ class HubController(Controller):
             if first is None and (self._told or task.completion_status is not None):
                 first = time.monotonic()
             grace = _GRACE_AFTER_FAILURE_SECONDS if self._failed else _GRACE_SECONDS
+            # Nobody can tell the submitter more than the driver has; a lost site tells nothing.
+            grace = _GRACE_AFTER_DRIVER_SECONDS if self._driver_failed else grace
             if first is not None and time.monotonic() - first > grace:
                 break
             time.sleep(_TICK_SECONDS)
         deadline = time.monotonic() + _LAST_LETTERS_SECONDS
         while abort_signal.triggered and time.monotonic() < deadline:
-            if waiting <= self._told:
+            if waiting <= self._told or self._driver_failed:
                 break
             time.sleep(_TICK_SECONDS)
         if task.completion_status is None:
@@ -260,15 +263,17 @@ class HubController(Controller):
         site, letter = request.get(_SITE), request.get(_LETTER)
         if site not in self._sites or not isinstance(letter, bytes):
             return make_reply(ReturnCode.BAD_REQUEST_DATA)
-        self._note(site, letter, bool(request.get(_FAILED)))
+        failed, drove = bool(request.get(_FAILED)), bool(request.get(_DROVE))
+        self._note(site, letter, failed=failed, drove=drove)
         return make_reply(ReturnCode.OK)
 
-    def _note(self, site: str, letter: bytes, failed: bool) -> None:
-        if failed:
-            self._failed.add(site)
+    def _note(self, site: str, letter: bytes, *, failed: bool, drove: bool) -> None:
         if letter:
             (self._folder / f"{site}{LETTER_SUFFIX}").write_bytes(letter)
             self._told.add(site)
+        if failed:
+            self._failed.add(site)
+            self._driver_failed |= drove
 
     def _take_progress(self, topic: str, request: Shareable, fl_ctx: Any) -> Shareable:  # noqa: ARG002
         place = request.get(_STAGE), request.get(_ROUND)

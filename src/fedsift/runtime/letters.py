@@ -168,7 +168,10 @@ def open_report(
 
 
 def telling(reports: Iterable[Report]) -> Report | None:
-    """The one report that says most: a result, a refusal by policy, what the driver saw, others."""
+    """The one report that says most.
+
+    A result; a refusal by policy; what the driver saw; who names a party; what else went wrong.
+    """
 
     def rank(report: Report) -> int:
         if report.result is not None:
@@ -176,8 +179,10 @@ def telling(reports: Iterable[Report]) -> Report | None:
         if report.code == PolicyViolation.code:
             return 1
         if report.code == RunEnded.code:
-            return 4
-        return 2 if report.drove else 3
+            return 5
+        if report.drove:
+            return 2
+        return 3 if report.code == PartyFailed.code else 4
 
     return min(reports, key=rank, default=None)
 

@@ -214,7 +214,7 @@ class SitePlayer:
         if self._stage is None and fault.code == Disagreement.code:
             return Disagreement(shown(fault.text))
         party = ", ".join(self._courier.parties_at(site)) or site
-        part = f"its part of stage {self._stages}"
+        part = f"its part of stage {self._stages}" if self._stage else "the start of the run"
         round_number = self._stage.round_number if self._stage else 0
         if fault.code == RunEnded.code:
             return PartyFailed(party, part, round_number, shown(fault.text), cause_code=fault.code)
