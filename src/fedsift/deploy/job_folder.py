@@ -18,11 +18,9 @@ from fedsift.runtime.letters import job_arguments, job_text
 _APP = "fedsift"
 _SERVER_FILE, _CLIENT_FILE = "config_fed_server.json", "config_fed_client.json"
 _TASKS = ["setup", "work"]
-_VARIABLES = {
-    # How soon a member tries again where FLARE would wait longer for no reason of ours.
-    "task_check_interval": 1.0,
-    "job_heartbeat_interval": 5.0,
-}
+# How soon a member asks or tries again where FLARE would wait longer for no reason of ours.
+_VARIABLES = {"task_check_interval": 1.0, "job_heartbeat_interval": 5.0}
+_SERVER = {"task_request_interval": 0.5}
 
 
 @contextlib.contextmanager
@@ -58,7 +56,7 @@ def job_folder(
         executor = {"path": SITE_CLASS, "args": given}
         version: dict[str, Any] = {"format_version": 2, **_VARIABLES}
         _write(folder / "meta.json", meta)
-        _write(config / _SERVER_FILE, {**version, "workflows": [controller]})
+        _write(config / _SERVER_FILE, {**version, "server": _SERVER, "workflows": [controller]})
         entry = {"tasks": _TASKS, "executor": executor}
         _write(config / _CLIENT_FILE, {**version, "executors": [entry]})
         yield folder
