@@ -1,5 +1,8 @@
 """A protocol played by several sites gives what it gives in one process, and counts the same."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -213,3 +216,11 @@ def test_the_observer_is_told_at_every_site():
     assert [step.message for step in seen["a"]].count(Question.__name__) == 2
     assert {step.message for step in seen["h"]} == {"SubQuestion", "Hint"}
     assert all(step.round_number == 1 for steps in seen.values() for step in steps)
+
+
+def test_no_engine_is_loaded_before_it_is_needed():
+    code = (
+        "import sys, fedsift, fedsift.runtime.member, fedsift.cli; print('nvflare' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
