@@ -8,7 +8,7 @@ from joint_helpers import HUB, at_sites, columns_homes, horizontal, rows_homes, 
 from resume.resume_helpers import failing_party, kinds_of
 
 PLAIN = {"security": "plain"}
-SMALL = {"embedding": 3, "outputs": 3, "batch_size": 40, "max_epochs": 2, "min_epochs": 1}
+SMALL = {"embedding": 3, "outputs": 3, "batch_size": 40, "max_epochs": 1, "min_epochs": 1}
 ROWS = ["income", "visits", "hours", "clicks"]
 JOBS = {
     "filter": (vertical("filter", n_features_to_select=2, ids=False, **PLAIN), "Selected"),
@@ -23,7 +23,10 @@ JOBS = {
     ),
     "dcfs": (horizontal("dcfs", n_features_to_select=2, n_anchors=3, **PLAIN), "Chosen"),
     "fpso": (horizontal("fpso", n_rounds=2, n_iterations=2, **PLAIN), "GlobalSubset"),
-    "fedsdg": (vertical("fedsdg", ids=False, **SMALL, **PLAIN), "ReturnTo"),
+    "fedsdg": (
+        vertical("fedsdg", ("bank", "shop"), ids=False, **SMALL, **PLAIN),
+        "ReturnTo",
+    ),
 }
 
 

@@ -124,7 +124,8 @@ def test_ctrl_c_says_how_to_go_on(workshop, monkeypatch):
     async def handled(self, received, net):
         if type(received).__name__ == "Selected":
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.2)  # until the main thread has noticed
+            time.sleep(3)  # long enough for the main thread to notice and to go
+            raise RuntimeError("this party is left behind")
         return await handle(self, received, net)
 
     with monkeypatch.context() as patched:

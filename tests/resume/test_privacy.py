@@ -209,7 +209,7 @@ def drive_error(work):
 def test_the_leader_of_a_resumed_run_has_no_larger_budget(tmp_path):
     """Distances shown before an interruption count."""
     case = CASES["vfps"]
-    total = n_messages("vfps", tmp_path / "whole")
+    total = n_messages("vfps")
     place = tmp_path / "run"
     cut_run(case.make(place), case.federation(), int(0.7 * total))
     saved = Checkpoints(place, "aggregator", "aggregator")

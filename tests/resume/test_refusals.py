@@ -17,7 +17,7 @@ from resume.resume_helpers import CASES, assert_same, cut_run, n_messages, undis
 def interrupted(name, tmp_path, share=0.6):
     """A directory with the checkpoints of a run that was cut off, and its content."""
     case = CASES[name]
-    total = n_messages(name, tmp_path / "whole")
+    total = n_messages(name)
     place = tmp_path / "run"
     cut_run(case.make(place), case.federation(), int(share * total))
     return case, place, content(place)
