@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,7 +58,8 @@ def local(
         from fedsift.cli.run import present
 
         output.check_writable(out)
-        with tempfile.TemporaryDirectory(prefix="fedsift-local-") as temporary:
+        folders = tempfile.TemporaryDirectory(prefix="fedsift-local-")
+        with _ends_in_order(), folders as temporary:
             path = job or _toy(Path(temporary) if folder is None else folder, parties, trial)
             read = read_job(path, engine="embedded")
             screen = console(errors=True, quiet=as_json)
@@ -80,6 +84,16 @@ def local(
 def add_to(app: typer.Typer) -> None:
     """Make this command part of ``fedsift deploy``."""
     app.command()(local)
+
+
+@contextlib.contextmanager
+def _ends_in_order() -> Iterator[None]:
+    """Let a request to terminate end everything like Ctrl-C, so that no process is left behind."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _federation(job: Job, folder: Path | None, screen: Console) -> LocalFederation:

@@ -149,8 +149,7 @@ class LocalFederation:
     def stop(self) -> None:
         """Stop all members; nothing is left behind, and a temporary folder is removed."""
         try:
-            for name in reversed(self.members):
-                processes.stop(self.kits[name])
+            processes.stop_all(self.kits[name] for name in self.members)
         finally:
             self._clean()
 

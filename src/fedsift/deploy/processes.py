@@ -78,9 +78,8 @@ def start(kit: Kit) -> int:
     pid : int
     """
     command = command_of(kit)
-    folder = kit.folder / _RUN
-    folder.mkdir(exist_ok=True)
-    handle = os.open(folder / _CONSOLE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    console = _run_folder(kit) / _CONSOLE
+    handle = os.open(console, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:
         redirected = [
@@ -100,7 +99,7 @@ def start(kit: Kit) -> int:
 def run_here(kit: Kit) -> None:
     """Become the member's process; for a supervisor such as systemd."""
     command = command_of(kit)
-    (kit.folder / _RUN).mkdir(exist_ok=True)
+    _run_folder(kit)
     _record(kit, os.getpid())
     os.execv(command[0], command)  # noqa: S606 - an argument list, no shell
 
@@ -232,6 +231,19 @@ def stop(kit: Kit, grace_seconds: float = _GRACE_SECONDS) -> tuple[int, ...]:
     return tuple(ended)
 
 
+def stop_all(kits: Iterable[Kit], grace_seconds: float = _GRACE_SECONDS) -> None:
+    """End several members at once, where nobody is left who would have to be told."""
+    kits = list(kits)
+    found = []
+    for kit in kits:
+        record = _recorded(kit)
+        parent = _alive(record) if record else None
+        found += ([] if parent is None else [parent]) + _processes(job_pids(kit))
+    _end(found, grace_seconds)
+    for kit in kits:
+        stop(kit, grace_seconds)
+
+
 def send(pids: Iterable[int], number: int) -> None:
     """Send a signal to processes; those that are gone are left out."""
     for process in _processes(pids):
@@ -263,7 +275,8 @@ def port_of(kit: Kit) -> int:
 
 def _is_up(kit: Kit) -> bool:
     if kit.kind == "hub":
-        return _answers(kit.host, port_of(kit))
+        # Its public name may lead around a firewall; it listens on this machine.
+        return _answers(port_of(kit))
     try:
         return _REGISTERED in (kit.folder / _RUN / _CONSOLE).read_bytes()
     except OSError:
@@ -272,8 +285,7 @@ def _is_up(kit: Kit) -> bool:
 
 def _refuse_taken_port(kit: Kit) -> None:
     port = port_of(kit)
-    # The name may be another machine's or a balancer's; what counts is this machine's port.
-    if _answers("127.0.0.1", port):
+    if _answers(port):
         raise ConfigError(
             f"Port {port} is taken by another process of this machine.",
             "The hub listens there.",
@@ -281,12 +293,25 @@ def _refuse_taken_port(kit: Kit) -> None:
         )
 
 
-def _answers(host: str, port: int) -> bool:
+def _answers(port: int) -> bool:
     try:
-        with socket.create_connection((host, port), timeout=1.0):
+        with socket.create_connection(("127.0.0.1", port), timeout=1.0):
             return True
     except OSError:
         return False
+
+
+def _run_folder(kit: Kit) -> Path:
+    folder = kit.folder / _RUN
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise FileProblem(
+            f"Cannot write to the kit {kit.folder}: {error.strerror}.",
+            "Logs and the process number go there.",
+            "Check the permissions of the kit.",
+        ) from None
+    return folder
 
 
 def _record(kit: Kit, pid: int) -> None:
