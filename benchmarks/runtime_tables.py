@@ -51,10 +51,9 @@ def jobs(results: dict) -> str:
         rows.append(
             [
                 case + (", rows matched by id" if here["job"]["ids"] else ""),
-                f"{here['seconds']:.1f}",
-                f"{there['seconds']:.1f}",
+                _seconds(here),
+                _seconds(there),
                 f"{there['limit']:.1f}",
-                f"{there['protocol_seconds']:.1f}",
                 f"{there['rounds']}",
                 f"{there['sent_bytes'] / 1e6:.1f}",
             ]
@@ -68,14 +67,14 @@ def jobs(results: dict) -> str:
                 "one process, s",
                 "FLARE, s",
                 "allowed, s",
-                "of that protocols, s",
                 "rounds",
                 "MB",
             ],
             rows,
         )
-        + f"\nMeans of {results['repeats']} runs of each, in turn, from the command to the written "
-        f"result. {_number(start['job']['parties'])} organisations and the hub, all on one machine "
+        + f"\nThe fastest of {results['repeats']} runs of each, in turn, from the command to the written "
+        "result; in brackets the protocols alone. "
+        f"{_number(start['job']['parties'])} organisations and the hub, all on one machine "
         f"with {results['machine']['cores']} cores, were up before; that took "
         f"{start['phases']['provision']:.1f} s to issue all kits and {start['phases']['start']:.1f} s "
         "to start. Other work went on meanwhile: the load average was "
@@ -102,6 +101,10 @@ def alignment(results: dict) -> str:
     return table(
         ["parties", "ids each", "in common", "written as", "seconds", "MB", "exactly those"], rows
     )
+
+
+def _seconds(row: dict) -> str:
+    return f"{row['seconds']:.1f} ({row['protocol_seconds']:.1f})"
 
 
 def _number(parties: list[str]) -> str:

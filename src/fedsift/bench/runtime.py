@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from fedsift.errors import ParameterError
 if TYPE_CHECKING:
     from fedsift.deploy.local import LocalFederation
     from fedsift.deploy.party import PartyData
+    from fedsift.result import SelectionResult
 
 Echo = Callable[[str], None]
 Row = dict[str, Any]
@@ -44,7 +46,7 @@ _STEPS = {
     "regular": ((100, 100), (_MB, 20), (20 * _MB, 5)),
     "paper": ((100, 300), (_MB, 50), (20 * _MB, 10)),
 }
-_REPEATS = {"smoke": 1, "regular": 2, "paper": 5}
+_REPEATS = {"smoke": 1, "regular": 3, "paper": 5}
 _ECHO_SECONDS = 600.0
 
 
@@ -58,7 +60,7 @@ def run(profile: str, echo: Echo) -> dict[str, Any]:
             rows.append(row | {"bars": row.get("bars", {}) if profile != "smoke" else {}})
             echo(_line(rows[-1]))
 
-    echo(f"{'case':58} {'seconds':>10} {'MB/s':>8} {'MB':>8}  bars")
+    echo(f"{'case':70} {'seconds':>10} {'MB/s':>8} {'MB':>8}  bars")
     add(_alignments(profile))
     for engine in ("embedded", "gRPC"):
         job = {"part": "echo", "engine": engine, "steps": _STEPS[profile]}
@@ -165,22 +167,23 @@ def _job_rows(
 ) -> Iterator[Row]:
     """Both engines in turn, so that what else the machine does falls on both."""
     case = f"{job['method']} {job['rows']:,} x {job['features']}, {len(job['parties'])} parties"
-    taken: dict[str, list[float]] = {"embedded": [], "FLARE": []}
+    taken: dict[str, list[tuple[float, SelectionResult]]] = {"embedded": [], "FLARE": []}
     for number in range(repeats):
         out = path.parent / f"out-{number}"
-        seconds, here = runtime_jobs.run_here(path, out / "here")
-        taken["embedded"].append(seconds)
-        seconds, there = runtime_jobs.run_there(path, out / "there", federation.submitter)
-        taken["FLARE"].append(seconds)
-        runtime_jobs.refuse_difference(case, here, there)
-    mean = {engine: statistics.mean(seconds) for engine, seconds in taken.items()}
-    limit = MOST_TIMES * mean["embedded"] + MOST_MORE_SECONDS
-    for engine, result in (("embedded", here), ("FLARE", there)):
+        here = runtime_jobs.run_here(path, out / "here")
+        there = runtime_jobs.run_there(path, out / "there", federation.submitter)
+        runtime_jobs.refuse_difference(case, here[1], there[1])
+        taken["embedded"].append(here)
+        taken["FLARE"].append(there)
+    # The fastest run of each: other work on the machine only ever adds.
+    best = {engine: min(runs, key=itemgetter(0)) for engine, runs in taken.items()}
+    limit = MOST_TIMES * best["embedded"][0] + MOST_MORE_SECONDS
+    for engine, (seconds, result) in best.items():
         row = {
             "case": f"{case}, {engine}",
             "job": job | {"engine": engine},
-            "seconds": mean[engine],
-            "runs": taken[engine],
+            "seconds": seconds,
+            "runs": [one for one, _ in taken[engine]],
             "protocol_seconds": result.timings["total"],
             "sent_bytes": result.traffic.n_bytes,
             "messages": result.traffic.messages,
@@ -189,7 +192,7 @@ def _job_rows(
         }
         if engine == "FLARE":
             row["limit"] = limit
-            row["bars"] = {"at most 1.5 times + 25 s": mean[engine] <= limit}
+            row["bars"] = {"at most 1.5 times + 25 s": seconds <= limit}
         yield row
 
 
@@ -234,4 +237,4 @@ def _line(row: Row) -> str:
     speed = f"{row['mb_per_second']:8.1f}" if "mb_per_second" in row else " " * 8
     sent = row.get("bytes", row.get("sent_bytes"))
     shown = " " * 8 if sent is None else f"{sent / _MB:8.2f}"
-    return f"{row['case']:58} {row['seconds']:10.{digits}f} {speed} {shown}  {bars}"
+    return f"{row['case']:70} {row['seconds']:10.{digits}f} {speed} {shown}  {bars}"
