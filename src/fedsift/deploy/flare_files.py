@@ -22,6 +22,7 @@ LOGGING = "log_config.json"
 _LOG_SHIPPING = ("log_receiver", "site_log_streamer")
 _JOBS, _SNAPSHOTS = "jobs", "snapshots"
 _NOTICES_A_LOST_SITE_SECONDS = 120
+_NOTICES_A_LOST_HUB_SECONDS = 10.0
 _SCHEDULE_SECONDS = 0.5
 _MAX_SCHEDULE_SECONDS = 5.0
 _MAX_SCHEDULES = 6
@@ -33,6 +34,7 @@ def site_resources(default: dict[str, Any]) -> dict[str, Any]:
     """FLARE's ``resources.json`` of an organisation."""
     made = _common(default, SITE_CLASS)
     made["allow_log_streaming"] = False
+    made["client"]["maint_msg_timeout"] = _NOTICES_A_LOST_HUB_SECONDS
     return made
 
 

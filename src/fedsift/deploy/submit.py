@@ -47,6 +47,7 @@ LETTERS = "fedsift.letters"
 LIMIT_SECONDS = 24 * 3600.0
 _POLL_SECONDS = 0.5
 _PATIENCE_SECONDS = 60.0
+_FORGOTTEN_SECONDS = 10.0
 _RESULT_FOLDER, _LETTER_SUFFIX, _STATUS_FILE = "fedsift", ".letter", "status.json"
 _NO_JOB_PROCESS = ("NoReply", "JobNotRunning", "InternalError")
 _REASONS = {
@@ -198,6 +199,7 @@ class _Watch:
         self._limit_seconds = limit_seconds
         self._start = time.monotonic()
         self._told: JobState | None = None
+        self._unseen: float | None = None
 
     def until_done(self, session: HubSession, job_id: str) -> _Left:
         """Wait for the end of a job; an interrupt or a time limit ends it."""
@@ -215,7 +217,7 @@ class _Watch:
             try:
                 with HubSession(self._kit) as session:
                     try:
-                        return self._followed(session, job_id)
+                        return self._followed(session, job_id, again=True)
                     except MemberDown:
                         raise
                     except BaseException:
@@ -230,7 +232,7 @@ class _Watch:
                     ) from None
                 time.sleep(_POLL_SECONDS)
 
-    def _followed(self, session: HubSession, job_id: str) -> _Left:
+    def _followed(self, session: HubSession, job_id: str, *, again: bool = False) -> _Left:
         while True:
             status = _status(session, job_id)
             if _is_over(status):
@@ -239,6 +241,9 @@ class _Watch:
             told = _told(session, job_id, LETTERS) if status == "RUNNING" else None
             if told and told.get("done"):
                 return _Left(_decoded(told.get("letters", {})), told.get("status", {}))
+            if again:
+                waits = told is not None or status == "SUBMITTED"
+                self._refuse_forgotten(session, job_id, seen=waits)
             self._tell(_state(job_id, status, told or {}))
             if time.monotonic() - self._start > self._limit_seconds:
                 raise ProtocolError(
@@ -247,6 +252,20 @@ class _Watch:
                     "Raise it with --limit, or ask for less.",
                 )
             time.sleep(_POLL_SECONDS)
+
+    def _refuse_forgotten(self, session: HubSession, job_id: str, *, seen: bool) -> None:
+        """A hub that was started anew calls its old jobs running, though nobody runs them."""
+        now = time.monotonic()
+        self._unseen = None if seen else self._unseen or now
+        if self._unseen is None or now - self._unseen < _FORGOTTEN_SECONDS:
+            return
+        if job_id not in session.ask("info")["jobs"]:
+            raise ProtocolError(
+                "The hub was started anew and does not run the job any more.",
+                "The hub must be up for the whole length of a job.",
+                "Submit the job again; with --resume it goes on where it was, if all members keep "
+                "checkpoints.",
+            )
 
     def _tell(self, state: JobState) -> None:
         if self._watcher is not None and state != self._told:

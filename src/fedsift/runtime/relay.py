@@ -227,7 +227,9 @@ class SitePlayer:
         lost = self._courier.missing() if self._state.ending is None else []
         ending = self._state.ending
         if ending is None and lost:
-            return self._failed(lost[0], Fault(SiteUnreachable.code, "the site was lost"))
+            fault = Fault(SiteUnreachable.code, "the site was lost")
+            self._state.end(lost[0], fault)  # whoever asks here is told whose end it was
+            return self._failed(lost[0], fault)
         if ending is None:
             return aborted() if self._line.aborted else None
         if ending.site == self._line.site:
