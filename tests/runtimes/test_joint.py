@@ -397,8 +397,9 @@ class TestMembers:
             (left / "state").write_text("")
             asked = msgspec.structs.replace(federation.job, resume=resume)
             site = make_site(tmp_path / "shop", asked.to_text(), "shop")
-            assert site._checkpoint() == left
-            assert (left / "state").exists() is stays
+            with site._checkpoint() as place:
+                assert place == left
+                assert (left / "state").exists() is stays
 
     def test_an_interrupted_run_goes_on_where_it_was(self, tmp_path, monkeypatch):
         job = horizontal("fpso", n_rounds=3, n_iterations=3)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from fedsift.data.part import Part, read_part
 from fedsift.deploy.once import play_once
 from fedsift.deploy.site_files import HUB, SiteSettings, load_site
 from fedsift.deploy.toml_write import PRIVATE, write_text
+from fedsift.deploy.turns import taking_turns
 from fedsift.errors import BadEnvelope, JobError, PolicyViolation
 from fedsift.protocol import Policy
 from fedsift.protocol.policy import OPEN
@@ -149,12 +150,9 @@ class Site:
         for party in player.home or ():
             data = party in self.job.parties
             homes[party] = Home(self._load if data else None, self.policy)
-        place = self._checkpoint()
-        selector = self.job.selector(checkpoint=None if place is None else str(place))
-        result = run_joint(self.job, homes, player, selector=selector, keep_own=self._keep_own)
-        if place is not None:
-            with contextlib.suppress(OSError):
-                place.rmdir()  # a finished run has left nothing in it
+        with self._checkpoint() as place:
+            selector = self.job.selector(checkpoint=None if place is None else str(place))
+            result = run_joint(self.job, homes, player, selector=selector, keep_own=self._keep_own)
         return None if result is None else msgspec.json.encode(result)
 
     def _load(self) -> Part:
@@ -189,14 +187,19 @@ class Site:
             f"Change the job, or ask {name!r} to change its settings.",
         )
 
-    def _checkpoint(self) -> Path | None:
+    @contextlib.contextmanager
+    def _checkpoint(self) -> Iterator[Path | None]:
         """A place of its own for every job; a run that is not resumed starts anew."""
         if self.settings.checkpoint is None:
-            return None
+            yield None
+            return
         place = self.settings.checkpoint / self.job.run_key[:_KEY_LENGTH]
-        if not self.job.resume:
-            shutil.rmtree(place, ignore_errors=True)
-        return place
+        with taking_turns(place):
+            if not self.job.resume:
+                shutil.rmtree(place, ignore_errors=True)
+            yield place
+            with contextlib.suppress(OSError):
+                place.rmdir()  # a finished run has left nothing in it
 
     def _keep_own(self, party: str, known: dict[str, Any]) -> None:
         """What only this member may know of the run, in its own output folder."""
