@@ -7,13 +7,16 @@ STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test check fix bench clean
+.PHONY: demo test faults check fix bench clean
 
 demo: $(STAMP)
 	$(BIN)/fedsift demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+faults: $(STAMP)
+	$(BIN)/python -m pytest -m faults tests/runtimes
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

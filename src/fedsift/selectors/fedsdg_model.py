@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -189,10 +190,18 @@ class JointModel(FederatedSelector):
         }
 
 
+@cache
 def need_torch():
-    """Refuse to go on without PyTorch, which is an optional package."""
+    """Refuse to go on without PyTorch, which is an optional package.
+
+    PyTorch loads parts of itself when an optimiser is first made and first restored. That happens
+    here and once, not in the threads of several parties at the same moment.
+    """
     try:
-        import torch  # noqa: F401
+        import torch
+
+        optimiser = torch.optim.Adam([torch.zeros(1, requires_grad=True)])
+        optimiser.load_state_dict(optimiser.state_dict())
     except ImportError as error:
         raise MissingPackage(
             "PyTorch is not installed.",
