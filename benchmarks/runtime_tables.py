@@ -73,7 +73,8 @@ def jobs(results: dict) -> str:
             rows,
         )
         + f"\nThe fastest of {results['repeats']} runs of each, in turn, from the command to the written "
-        "result; in brackets the protocols alone. "
+        "result; after it the slowest, in brackets the protocols of the fastest alone. The fastest "
+        f"are compared with what is allowed; pair by pair {_within(pairs)} were within it. "
         f"{_number(start['job']['parties'])} organisations and the hub, all on one machine "
         f"with {results['machine']['cores']} cores, were up before; that took "
         f"{start['phases']['provision']:.1f} s to issue all kits and {start['phases']['start']:.1f} s "
@@ -104,7 +105,17 @@ def alignment(results: dict) -> str:
 
 
 def _seconds(row: dict) -> str:
-    return f"{row['seconds']:.1f} ({row['protocol_seconds']:.1f})"
+    return f"{row['seconds']:.1f} to {max(row['runs']):.1f} ({row['protocol_seconds']:.1f})"
+
+
+def _within(pairs: dict) -> str:
+    """How many runs on FLARE kept to what the run just before them in one process allows."""
+    kept = [
+        there <= 1.5 * here + 25
+        for pair in pairs.values()
+        for here, there in zip(pair["embedded"]["runs"], pair["FLARE"]["runs"], strict=True)
+    ]
+    return f"{sum(kept)} of {len(kept)}"
 
 
 def _number(parties: list[str]) -> str:
