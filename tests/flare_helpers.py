@@ -75,7 +75,7 @@ class Tables:
         label = "default" if party == "bank" else None
         return PartyData(self.columns(party), ("customer",), label)
 
-    def job(self, name: str, **sections) -> Path:
+    def job(self, name: str, parties=PARTIES, policy=None, **sections) -> Path:
         """The job file of a method, for either engine; keywords change sections."""
         method, _, _ = name.partition("-")
         horizontal = name in HORIZONTAL
@@ -95,11 +95,12 @@ class Tables:
                 f"[{section}]",
                 *(f"{key} = {_toml(value)}" for key, value in entries.items()),
             ]
-        for party in PARTIES:
+        policy = policy or POLICIES.get(name)
+        for party in parties:
             file = self.rows(party) if horizontal else self.columns(party)
             lines += ["[[party]]", f'name = "{party}"', f'data = "{file.name}"']
-            if name in POLICIES:
-                lines.append(f"policy = {_toml(POLICIES[name])}")
+            if policy:
+                lines.append(f"policy = {_toml(policy)}")
             if method != "filter":
                 # Only filters take categories.
                 numeric = list("abcd") if horizontal else [f"{party}_{k}" for k in range(3)]
