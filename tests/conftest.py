@@ -10,7 +10,7 @@ hypothesis.settings.register_profile("fedsift", deadline=None, max_examples=60, 
 hypothesis.settings.load_profile("fedsift")
 
 
-FIRST = ("test_flare_faults.py", "test_interaction_sklearn.py", "test_flare.py")
+FIRST = ("test_flare.py", "test_interaction_sklearn.py", "test_runtime_bench.py")
 """Files with federations of processes spend much of their time waiting: they start first, not both
 at the same moment, so that the rest of the suite fills the pauses instead of following them."""
 

@@ -37,6 +37,7 @@ from flare_helpers import PARTIES, Tables
 pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed")
 
 pytestmark = [
+    pytest.mark.faults,
     pytest.mark.timeout(900),
     pytest.mark.skipif(sys.platform != "linux", reason="looks into and limits other processes"),
 ]
