@@ -249,8 +249,7 @@ class HubController(Controller):
             time.sleep(_TICK_SECONDS)
         deadline = time.monotonic() + _LAST_LETTERS_SECONDS
         while abort_signal.triggered and time.monotonic() < deadline:
-            # The engine ends a job when a member was lost, and that one will not write.
-            if len(waiting - self._told) <= 1 or self._driver_failed:
+            if waiting <= self._told or self._driver_failed:
                 break
             time.sleep(_TICK_SECONDS)
         if task.completion_status is None:
