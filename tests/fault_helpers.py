@@ -28,11 +28,10 @@ _LOG_LINES = 25
 class Run:
     """A job that is submitted again and again until it comes to its end."""
 
-    def __init__(self, federation, tables, name, method, parties=PARTIES, policy=None, seed=11):
+    def __init__(self, federation, tables, name, method, parties=PARTIES, policy=None):
         self._federation, self._tables = federation, tables
         self._name, self._method, self._policy = name, method, policy
-        self._parties, self._seed = parties, seed
-        self._attempts = 0
+        self._parties, self._attempts = parties, 0
         for party in parties:
             data = tables.data(party, horizontal=name in HORIZONTAL)
             federation.set_party(party, data, policy or POLICIES.get(name))
@@ -40,7 +39,7 @@ class Run:
 
     def job(self, timeout_seconds=300) -> Path:
         """The job file; it is the same run whatever its limit."""
-        section = {"method": self._name, "seed": self._seed, "timeout_seconds": timeout_seconds}
+        section = {"method": self._name, "seed": 11, "timeout_seconds": timeout_seconds}
         return self._tables.job(
             self._name, self._parties, self._policy, job=section, method=self._method
         )

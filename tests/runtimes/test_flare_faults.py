@@ -152,7 +152,7 @@ def test_a_party_and_the_hub_killed_in_each_phase_of_vfps(federation, tables):
 def test_a_full_disk_changed_data_an_interrupt_and_late_parties(federation, tables, tmp_path):
     """The hub leads the runs of this method. Meanwhile, in another job, a party hangs a minute."""
     set_limits(federation, **PATIENT)
-    other = Run(federation, tables, "fpso", FPSO, seed=12)
+    other = Run(federation, tables, "fpso", FPSO, ("bank", "clinic"))
     hanging = other.attempt()
     frozen = hanging.strike("clinic", 3, signal.SIGSTOP)
     was_over = []
@@ -173,7 +173,7 @@ def test_a_full_disk_changed_data_an_interrupt_and_late_parties(federation, tabl
 
 
 def faults_of_fpso(federation, tables, out):
-    job = Run(federation, tables, "fpso", FPSO)
+    job = Run(federation, tables, "fpso", FPSO, ("bank", "shop"))
 
     full = job.attempt()
     for pid in full.strike("shop", 3, signal.SIGCONT):  # it runs already
@@ -185,8 +185,8 @@ def faults_of_fpso(federation, tables, out):
     reached = job.last_unit("shop")
     assert reached >= 3
 
-    with changed(tables.rows("clinic")):
-        error = lost(job.attempt(), "clinic")
+    with changed(tables.rows("shop")):
+        error = lost(job.attempt(), "shop")
     assert error.cause_code == AlignmentError.code
     assert "is not what it was at the checkpoint" in str(error)
     assert job.last_unit("shop") == reached
@@ -203,9 +203,9 @@ def faults_of_fpso(federation, tables, out):
     reached = job.last_unit("bank")
 
     late = job.attempt(timeout_seconds=15)
-    frozen = late.strike("clinic", reached + 2, signal.SIGSTOP, whole=True)
+    frozen = late.strike("shop", reached + 2, signal.SIGSTOP, whole=True)
     try:
-        error = lost(late, "clinic")
+        error = lost(late, "shop")
     finally:
         processes.send(frozen, signal.SIGCONT)
     assert "no answer within 15 seconds" in str(error)
