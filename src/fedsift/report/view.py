@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedsift.result import Disclosure, SelectionResult
 
@@ -79,8 +79,7 @@ class LearnedRow:
     size: str
 
 
-@dataclass(frozen=True)
-class CostRow:
+class CostRow(NamedTuple):
     """A cost and its share of the total."""
 
     name: str

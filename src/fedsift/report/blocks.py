@@ -1,0 +1,117 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Pieces of HTML that every kind of report is made of; all text is escaped here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib import resources
+from string import Template
+
+FOOTER = (
+    "Made by fedsift from the result file alone. It holds names of features and parties, scores "
+    "and costs; no rows of anybody's data."
+)
+
+
+def document(title: str, headline: str, body: str, *, footer: str = FOOTER) -> str:
+    """A complete page that needs nothing else: no network, no other file.
+
+    Parameters
+    ----------
+    title, headline, footer : str
+        Plain text.
+    body : str
+        HTML, made of the other blocks.
+    """
+    template = resources.files("fedsift.report").joinpath("page.html").read_text(encoding="utf-8")
+    return Template(template).substitute(
+        title=escape(title), headline=escape(headline), body=body, footer=escape(footer)
+    )
+
+
+def section(title: str, lead: str, content: str) -> str:
+    """A heading, a sentence in plain text (may be empty), and content in HTML."""
+    shown = f'<p class="lead">{escape(lead)}</p>' if lead else ""
+    return f"<section><h2>{escape(title)}</h2>{shown}{content}</section>"
+
+
+def alarm(text: str, *, title: str = "") -> str:
+    """A box in red."""
+    strong = f"<strong>{escape(title)}</strong> " if title else ""
+    return f'<p class="alarm" role="alert">{strong}{escape(text)}</p>'
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    """Names and values as a row of small cards."""
+    return f'<dl class="facts">{_definitions(pairs)}</dl>'
+
+
+def listing(title: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """Names and values, one pair per line, under a small heading."""
+    return f"<div><h3>{escape(title)}</h3><dl>{_definitions(pairs)}</dl></div>"
+
+
+def grid(parts: Iterable[str]) -> str:
+    """Blocks side by side where the screen is wide enough."""
+    return f'<div class="grid">{"".join(parts)}</div>'
+
+
+def bars(title: str, rows: Sequence[tuple[str, str, float]]) -> str:
+    """A small table of amounts with bars; a row is a name, the amount as text, a share of 1."""
+    if not rows:
+        return ""
+    lines = "".join(
+        f"<tr><td>{escape(name)}</td><td class='n'>{escape(amount)}</td>"
+        f"<td class='bar'><i style='width:{100 * share:.1f}%'></i></td></tr>"
+        for name, amount, share in rows
+    )
+    return f'<div><h3>{escape(title)}</h3><table class="bars"><tbody>{lines}</tbody></table></div>'
+
+
+def folded(summary: str, content: str) -> str:
+    """Content in HTML that opens on demand."""
+    return f"<details><summary>{escape(summary)}</summary>{content}</details>"
+
+
+def bullets(texts: Iterable[str]) -> str:
+    """A plain list."""
+    return f"<ul>{''.join(f'<li>{escape(text)}</li>' for text in texts)}</ul>"
+
+
+def table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numeric: Sequence[int] = (),
+    kind: str = "wide",
+) -> str:
+    """A table of texts.
+
+    Parameters
+    ----------
+    numeric : sequence of int
+        Columns that hold numbers, from 0.
+    kind : {"wide", "cards"}
+        Of the kind ``cards`` each row becomes a block on a narrow screen.
+    """
+
+    def cell(tag: str, position: int, text: str) -> str:
+        style = ' class="n"' if position in numeric else ""
+        return f'<{tag}{style} data-label="{escape(header[position])}">{escape(text)}</{tag}>'
+
+    head = "".join(cell("th", i, text) for i, text in enumerate(header))
+    body = "".join(
+        f"<tr>{''.join(cell('td', i, text) for i, text in enumerate(row))}</tr>" for row in rows
+    )
+    return (
+        f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _definitions(pairs: Iterable[tuple[str, str]]) -> str:
+    return "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs
+    )
