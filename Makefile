@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test faults check fix bench clean
+.PHONY: demo test faults check fix docs bench clean
 
 demo: $(STAMP)
 	$(BIN)/fedsift demo
@@ -28,11 +28,14 @@ fix: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(STAMP)
 	$(BIN)/fedsift bench filters --profile regular --out benchmarks/filters.json
 
 clean:
-	rm -rf $(VENV) fedsift-demo build dist src/*.egg-info
+	rm -rf $(VENV) fedsift-demo site build dist src/*.egg-info
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "fedsift needs Python 3.11 or newer")'
