@@ -12,11 +12,28 @@ Fix       Every query has a shuffle of its own, drawn from a secret the aggregat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.methods.vfps_parties import Aggregator
+
 Integers = npt.NDArray[np.int64]
+
+
+class CuriousAggregator(Aggregator):
+    """Follows the protocol and keeps every order of pseudo-ids that it sees."""
+
+    rankings: list[Integers]
+
+    def watch(self) -> None:
+        """Start keeping notes."""
+        self.rankings = []
+
+    async def _add_rounded(self, batch: Any, runs: list[int], net: Any) -> None:
+        await super()._add_rounded(batch, runs, net)
+        self.rankings += [batch.orders[run]._order.copy() for run in runs]
 
 
 def popularity(rankings: Sequence[Integers], n_rows: int, depth: int) -> Integers:
@@ -31,3 +48,19 @@ def popularity(rankings: Sequence[Integers], n_rows: int, depth: int) -> Integer
     for ranking in rankings:
         counts[ranking[:depth]] += 1
     return counts
+
+
+def linked(rankings: Sequence[Integers], row_of: Integers, true: Integers, depth: int) -> float:
+    """Squared correlation of what an aggregator counts with how central the rows really are.
+
+    Parameters
+    ----------
+    row_of : ndarray of shape (n_rows,)
+        The row that the attacker takes each id for.
+    true : ndarray of shape (n_rows,)
+        How often each row really comes near.
+    """
+    counted = popularity(rankings, len(true), depth)
+    if not counted.std() or not true.std():
+        return 0.0
+    return float(np.corrcoef(counted, true[row_of])[0, 1] ** 2)
