@@ -25,6 +25,8 @@ check: $(STAMP)
 	$(BIN)/lint-imports
 
 fix: $(STAMP)
+	$(BIN)/python docs/reference.py
+	$(BIN)/python docs/who_learns_what.py
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -1,0 +1,62 @@
+"""Reference pages are written from the code they describe."""
+
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from fedsift import errors, job
+from fedsift.selectors.registry import METHODS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = {
+    page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8")
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+}
+
+
+@pytest.fixture(scope="module")
+def reference():
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_pages_are_fresh(reference):
+    stale = [name for name, text in PAGES.items() if reference.updated(text) != text]
+    assert stale == [], "run 'python docs/reference.py' or 'make fix'"
+
+
+def test_every_block_has_its_page(reference):
+    used = [match[2] for text in PAGES.values() for match in reference.BLOCK.finditer(text)]
+    assert sorted(used) == sorted(reference.BLOCKS)
+
+
+def test_every_key_of_a_job_file_is_explained(reference):
+    """A key without a meaning would be an empty cell."""
+    page = PAGES["docs/job-file.md"]
+    assert re.findall(r"^\| `(\w+)` \| [^|]+ \|  \|$", page, re.MULTILINE) == []
+    for name in (*job.POLICY_KEYS, "method", "dataset", "engine"):
+        assert f"| `{name}` |" in page
+
+
+def test_every_parameter_of_a_method_is_explained():
+    page = PAGES["docs/job-file.md"]
+    for method in METHODS:
+        part = page.split(f"### `{method.name}`\n")[1].split("\n### ")[0]
+        for name in method.parameters:
+            row = re.search(rf"^\| `{name}` \|.*\| ([^|]*) \|$", part, re.MULTILINE)
+            assert row is not None, (method.name, name)
+            assert row[1].strip(), (method.name, name)
+
+
+def test_every_error_is_listed_under_a_code_of_its_own():
+    page = PAGES["docs/errors.md"]
+    known = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if hasattr(cls, "code")]
+    assert len({cls.code for cls in known}) == len(known)
+    for cls in known:
+        if cls is not errors.FedsiftError:
+            assert f"| {cls.code} | `{cls.__name__}` | {cls.exit_code} |" in page
