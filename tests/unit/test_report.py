@@ -71,8 +71,8 @@ def test_the_page_is_whole_and_needs_nothing_else(result):
     page = html.render(result)
     found = outline(page)
 
-    assert {"table", "details", "style"} <= found.seen
-    assert not {"script", "link", "img", "iframe"} & found.seen
+    assert {"table", "details", "style", "svg"} <= found.seen
+    assert not {"link", "img", "iframe", "image", "use"} & found.seen
     assert not {name for name, _ in found.attributes} & {"src", "href", "onload"}
     assert not re.search(r"https?://|url\(", page)
 
@@ -88,7 +88,7 @@ def test_the_page_says_everything(result):
 def test_nothing_in_a_result_becomes_markup(result):
     page = html.render(result)
 
-    assert "<script>" not in page
+    assert page.count("<script") == 1  # our own, which the page's policy knows by its fingerprint
     assert "&lt;script&gt;" in page
     assert "\x1b" not in page + text.render(result)
     assert "$title" in page  # a name that looks like a placeholder stays a name

@@ -4,10 +4,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
 from string import Template
+
+Cell = str | tuple[str, float]
+"""Text of a table cell, with the number to sort by where the text is not that number."""
 
 FOOTER = (
     "Made by fedsift from the result file alone. It holds names of features and parties, scores "
@@ -25,10 +30,23 @@ def document(title: str, headline: str, body: str, *, footer: str = FOOTER) -> s
     body : str
         HTML, made of the other blocks.
     """
-    template = resources.files("fedsift.report").joinpath("page.html").read_text(encoding="utf-8")
+    files = resources.files("fedsift.report")
+    template = files.joinpath("page.html").read_text(encoding="utf-8")
+    script = files.joinpath("page.js").read_text(encoding="utf-8")
     return Template(template).substitute(
-        title=escape(title), headline=escape(headline), body=body, footer=escape(footer)
+        title=escape(title),
+        headline=escape(headline),
+        body=body,
+        footer=escape(footer),
+        script=script,
+        allowed=fingerprint(script),
     )
+
+
+def fingerprint(script: str) -> str:
+    """What the page's security policy calls its only script; any other one is refused."""
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 def section(title: str, lead: str, content: str) -> str:
@@ -82,12 +100,12 @@ def bullets(texts: Iterable[str]) -> str:
 
 def table(
     header: Sequence[str],
-    rows: Iterable[Sequence[str]],
+    rows: Iterable[Sequence[Cell]],
     *,
     numeric: Sequence[int] = (),
     kind: str = "wide",
 ) -> str:
-    """A table of texts.
+    """A table of texts; with scripts on, a reader can sort it, and filter a long one.
 
     Parameters
     ----------
@@ -97,18 +115,29 @@ def table(
         Of the kind ``cards`` each row becomes a block on a narrow screen.
     """
 
-    def cell(tag: str, position: int, text: str) -> str:
+    def cell(position: int, content: Cell) -> str:
+        text, key = content if isinstance(content, tuple) else (content, None)
         style = ' class="n"' if position in numeric else ""
-        return f'<{tag}{style} data-label="{escape(header[position])}">{escape(text)}</{tag}>'
+        label = f' data-label="{escape(header[position])}"' if kind == "cards" else ""
+        value = "" if key is None else f' data-v="{key:.17g}"'
+        return f"<td{style}{label}{value}>{escape(text)}</td>"
 
-    head = "".join(cell("th", i, text) for i, text in enumerate(header))
+    head = "".join(_column(text, i in numeric) for i, text in enumerate(header))
     body = "".join(
-        f"<tr>{''.join(cell('td', i, text) for i, text in enumerate(row))}</tr>" for row in rows
+        f"<tr>{''.join(cell(i, text) for i, text in enumerate(row))}</tr>" for row in rows
     )
+    # Focusable: a table that is wider than the screen can be moved with the arrow keys.
     return (
-        f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+        f'<div class="scroll" tabindex="0" role="group" aria-label="Table"><table class="{kind}">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _column(text: str, is_number: bool) -> str:
+    if not text:  # rows are named by their first cell, which needs no heading
+        return "<td></td>"
+    style = ' class="n"' if is_number else ""
+    return f'<th scope="col"{style}>{escape(text)}</th>'
 
 
 def _definitions(pairs: Iterable[tuple[str, str]]) -> str:

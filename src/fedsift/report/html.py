@@ -7,10 +7,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from fedsift.report import blocks
+from fedsift.report import blocks, course, flows, reasons
 from fedsift.report.view import PLAIN_WARNING, FeatureRow, PartyFeatures, ReportView
 from fedsift.report.view import view_of as _view_of
 from fedsift.result import SelectionResult
+
+MOST_FEATURES = 1000
+"""Features that one table lists; a page stays under 2 MB, and the result file has all of them."""
+MOST_LEDGER_ROWS = 2000
 
 
 def render(result: SelectionResult) -> str:
@@ -27,56 +31,84 @@ def render(result: SelectionResult) -> str:
         A complete HTML document.
     """
     view = _view_of(result)
-    parts = (_banner, _facts, _selected, _learned, _cost, _remarks, _background)
-    return blocks.document(view.title, view.headline, "\n".join(part(view) for part in parts))
+    parts = [
+        blocks.alarm(PLAIN_WARNING, title="Not secure.") if view.plain else "",
+        blocks.facts(view.facts),
+        _selected(view, result),
+        course.course(result),
+        _cost(view),
+        _learned(view, result),
+        _remarks(view),
+        _background(view),
+    ]
+    return blocks.document(view.title, view.headline, "\n".join(part for part in parts if part))
 
 
-def _banner(view: ReportView) -> str:
-    return blocks.alarm(PLAIN_WARNING, title="Not secure.") if view.plain else ""
-
-
-def _facts(view: ReportView) -> str:
-    return blocks.facts(view.facts)
-
-
-def _selected(view: ReportView) -> str:
-    parts = [_party(features) for features in view.features]
+def _selected(view: ReportView, result: SelectionResult) -> str:
+    parts = [course.ranking_chart(result)]
     if view.participants:
-        header = ("participant", "importance", "standard error", "outcome")
+        header = ("participant", reasons.worth(result), "standard error", "outcome")
         rows = [(r.name, r.importance, r.standard_error, r.outcome) for r in view.participants]
-        parts.append(blocks.table(header, rows, numeric=(1, 2)))
-    return blocks.section(
-        "What was selected", "Rank 1 is the best of all features.", "".join(parts)
-    )
+        parts.append(course.participants_chart(result))
+        parts.append(blocks.table(header, rows, numeric=(1, 2), kind="cards"))
+    room = MOST_FEATURES
+    for features in view.features:
+        parts.append(_party(features, room))
+        room = max(0, room - len(features.rows))
+    return blocks.section("What was selected and why", reasons.why(result), "".join(parts))
 
 
-def _party(features: PartyFeatures) -> str:
+def _party(features: PartyFeatures, room: int) -> str:
     chosen, others = features.selected, features.others
     count = f"{len(chosen)} of {len(features.rows)} features"
     parts = [f"<h3>{escape(features.party)} <small>{count}</small></h3>"]
     if chosen:
-        parts.append(_feature_table(chosen))
+        parts.append(_feature_table(chosen, room))
     if others:
-        parts.append(blocks.folded(f"{len(others)} not selected", _feature_table(others)))
+        made = _feature_table(others, max(0, room - len(chosen)))
+        parts.append(blocks.folded(f"{len(others)} not selected", made))
     return "".join(parts)
 
 
-def _feature_table(rows: Sequence[FeatureRow]) -> str:
-    cells = [(row.rank, row.name, row.score) for row in rows]
-    return blocks.table(("rank", "feature", "score"), cells, numeric=(0, 2))
+def _feature_table(rows: Sequence[FeatureRow], room: int) -> str:
+    """As many rows as there is room for; columns without any entry are left out."""
+    header = ("rank", "feature", "score", "standard error", "margin")
+    cells = [(r.rank, r.name, r.score, r.standard_error, r.margin) for r in rows[:room]]
+    kept = [i for i in range(len(header)) if i == 1 or any(line[i] != "-" for line in cells)]
+    made = ""
+    if cells:
+        made = blocks.table(
+            [header[i] for i in kept],
+            [[line[i] for i in kept] for line in cells],
+            numeric=[place for place, i in enumerate(kept) if i != 1],
+        )
+    more = len(rows) - len(cells)
+    return made + (f"<p>{more:,} more are in the result file.</p>" if more else "")
 
 
-def _learned(view: ReportView) -> str:
+def _learned(view: ReportView, result: SelectionResult) -> str:
     lead = "Counted from the messages that were really sent, by the declaration of each."
+    drawn = flows.drawing(result)
     if not view.learned:
-        return blocks.section("Who learned what", lead, "<p>Nobody learned anything.</p>")
+        return blocks.section("Who learned what", lead, f"<p>Nobody learned anything.</p>{drawn}")
     header = ("who", "about", "learned", "form", "key of", "message", "times", "size")
     rows = [
-        (r.learner, r.about, f"{r.kind}: {r.what}", r.form, r.key_owner, r.message, r.times, r.size)
-        for r in view.learned
+        (
+            row.learner,
+            row.about,
+            f"{row.kind}: {row.what}",
+            row.form,
+            row.key_owner,
+            row.message,
+            row.times,
+            row.size,
+        )
+        for row in view.learned[:MOST_LEDGER_ROWS]
     ]
+    more = len(view.learned) - len(rows)
+    rest = f"<p>{more:,} more are in the result file.</p>" if more else ""
     ledger = blocks.table(header, rows, numeric=(6, 7), kind="cards")
-    return blocks.section("Who learned what", lead, ledger)
+    return blocks.section("Who learned what", lead, f"{drawn}{ledger}{rest}")
 
 
 def _cost(view: ReportView) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fedsift.report import reasons
 from fedsift.report.view import PLAIN_WARNING, CostRow, PartyFeatures, ReportView, view_of
 from fedsift.result import SelectionResult
 
@@ -13,7 +14,7 @@ from fedsift.result import SelectionResult
 def render(result: SelectionResult) -> str:
     """Write the whole report, ending with a line break."""
     view = view_of(result)
-    blocks = [_head(view), _selected(view), _learned(view), _cost(view), _background(view)]
+    blocks = [_head(view), _selected(view, result), _learned(view), _cost(view), _background(view)]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
@@ -42,12 +43,12 @@ def _head(view: ReportView) -> str:
     return "\n".join(lines)
 
 
-def _selected(view: ReportView) -> str:
-    lines = _title("What was selected")
+def _selected(view: ReportView, result: SelectionResult) -> str:
+    lines = [*_title("What was selected and why"), "", reasons.why(result)]
     for features in view.features:
         lines += ["", *_party(features)]
     if view.participants:
-        header = ("participant", "importance", "standard error", "outcome")
+        header = ("participant", reasons.worth(result), "standard error", "outcome")
         rows = [(r.name, r.importance, r.standard_error, r.outcome) for r in view.participants]
         lines += ["", *columns(header, rows)]
     return "\n".join(lines)

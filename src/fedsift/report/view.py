@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from fedsift.report import curves
 from fedsift.result import Disclosure, SelectionResult
 
 PLAIN_WARNING = (
@@ -28,12 +29,18 @@ _PHASES = {
 
 @dataclass(frozen=True)
 class FeatureRow:
-    """One feature, its score and its place among all features."""
+    """One feature, its score and its place among all features.
+
+    The margin is how far the score is from the other side of the cut, as a share of the range of
+    all scores: what there is to judge by where a method gives no standard errors.
+    """
 
     name: str
     score: str
     rank: str
     selected: bool
+    standard_error: str = "-"
+    margin: str = "-"
 
 
 @dataclass(frozen=True)
@@ -180,37 +187,51 @@ def _protection(result: SelectionResult) -> str:
 
 def _features(result: SelectionResult) -> tuple[PartyFeatures, ...]:
     parties = list(result.selected)
+    scored = curves.features(result)
+    margins = dict(
+        zip(((one.party, one.name) for one in scored), curves.margins(scored), strict=True)
+    )
+    errors = {(one.party, one.name): one.standard_error for one in scored}
     if result.setting == "horizontal" and parties:
         # All parties have the same columns, so one table says it all.
-        return (_party_features(result, parties[0], EVERYONE),)
-    return tuple(_party_features(result, party, party) for party in parties)
+        return (_party_features(result, parties[0], EVERYONE, "", margins, errors),)
+    return tuple(_party_features(result, party, party, party, margins, errors) for party in parties)
 
 
-def _party_features(result: SelectionResult, party: str, title: str) -> PartyFeatures:
+def _party_features(
+    result: SelectionResult,
+    party: str,
+    title: str,
+    owner: str,
+    margins: Mapping[tuple[str, str], float | None],
+    errors: Mapping[tuple[str, str], float | None],
+) -> PartyFeatures:
     scores, ranks = result.scores.get(party, {}), result.ranking.get(party, {})
     chosen = set(result.selected[party])
     names = list(dict.fromkeys([*result.selected[party], *scores]))
     names.sort(key=lambda name: ranks.get(name, len(ranks) + 1))
-    rows = tuple(
-        FeatureRow(
-            clean(name),
-            number(scores[name]) if name in scores else "-",
-            str(ranks.get(name, "-")),
-            name in chosen,
+    rows = []
+    for name in names:
+        margin, error = margins.get((owner, name)), errors.get((owner, name))
+        rows.append(
+            FeatureRow(
+                clean(name),
+                number(scores[name]) if name in scores else "-",
+                str(ranks.get(name, "-")),
+                name in chosen,
+                "-" if error is None else f"± {error:.2g}",
+                "-" if margin is None else f"{margin:.1%}",
+            )
         )
-        for name in names
-    )
-    return PartyFeatures(clean(title), rows)
+    return PartyFeatures(clean(title), tuple(rows))
 
 
 def _participants(result: SelectionResult) -> tuple[ParticipantRow, ...]:
     """Participants, most important first; errors and gains are in the history of the run."""
-    errors: dict[str, float] = {}
-    left_out: set[str] = set()
-    for entry in result.history:
-        errors |= entry.get("standard_errors", {})
-        if entry.get("step") == "left out":
-            left_out.add(str(entry.get("participant")))
+    errors = {one.name: one.standard_error for one in curves.participants(result)}
+    left_out = {
+        str(entry.get("participant")) for entry in result.history if entry.get("step") == "left out"
+    }
     chosen = [value for party, value in result.participants.items() if result.selected.get(party)]
     rows = []
     for party, value in sorted(result.participants.items(), key=lambda item: -item[1]):
@@ -219,8 +240,9 @@ def _participants(result: SelectionResult) -> tuple[ParticipantRow, ...]:
             # A copy of a selected participant gives itself away here: it adds next to nothing.
             share = max(0.0, value) / min(chosen)
             outcome += f", would add {share:.0%} of what the least of the selected adds"
-        error = "-" if party not in errors else f"± {errors[party]:.2g}"
-        rows.append(ParticipantRow(clean(party), number(value), error, outcome))
+        error = errors.get(party)
+        told = "-" if error is None else f"± {error:.2g}"
+        rows.append(ParticipantRow(clean(party), number(value), told, outcome))
     return tuple(rows)
 
 
@@ -254,7 +276,16 @@ def _phases(timings: dict[str, float]) -> tuple[CostRow, ...]:
 
 
 def _pairs(items: Iterable[tuple[str, Any]]) -> tuple[tuple[str, str], ...]:
-    return tuple((clean(name), clean(value)) for name, value in items)
+    return tuple((clean(name), clean(_told(value))) for name, value in items)
+
+
+def _told(value: Any) -> Any:
+    """A setting as a person would write it."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_told(one)}" for name, one in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(str(_told(one)) for one in value)
+    return "none" if value is None else value
 
 
 def _counted(count: int, noun: str) -> str:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fedsift.crypto.products_plan import PRIME_BITS, plan_products
@@ -20,6 +22,7 @@ from fedsift.selectors.carrier import ALONE
 from fedsift.selectors.execution import (
     Prepared,
     build_result,
+    history_of,
     make_plan,
     policies_for,
     rows_of,
@@ -277,6 +280,7 @@ class InteractionSelector(FederatedSelector):
                 party: dict(zip(names[party], ranks.tolist(), strict=True))
                 for party, ranks in ranking.ranks.items()
             },
+            history=_course(ranking, names) + list(history_of(outcome.transcript)),
             parameters={
                 "measure": params.measure,
                 "n_features_to_select": (
@@ -296,6 +300,32 @@ class InteractionSelector(FederatedSelector):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def _course(ranking, names):
+    """Relevances, then one entry per selected feature: all of it numbers the label owner opened."""
+    labels = [(party, names[party][number]) for party, number in ranking.features]
+
+    def by_party(values):
+        told: dict[str, dict[str, float]] = {}
+        for (party, name), value in zip(labels, values.tolist(), strict=True):
+            if not math.isnan(value):
+                told.setdefault(party, {})[name] = value
+        return told
+
+    entries = [{"step": "relevance", "relevance": by_party(ranking.relevance)}] if labels else []
+    for place in ranking.order:
+        party, number = ranking.features[place]
+        entries.append(
+            {
+                "step": "select",
+                "party": party,
+                "feature": names[party][number],
+                "score": float(ranking.scores[party][number]),
+                "weights": by_party(ranking.interaction[:, place]),
+            }
+        )
+    return entries
 
 
 def _added(counts):

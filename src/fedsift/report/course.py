@@ -1,0 +1,217 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""How a run got to its result: scores, gates, interactions, groups and swarms as charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fedsift.report import blocks, charts, curves, reasons
+from fedsift.report.charts import Dot
+from fedsift.report.view import clean, number
+from fedsift.result import SelectionResult
+
+_MOST_GROUPS = 300
+_NAMES = {
+    "open_features": "open gates of features",
+    "open_embeddings": "open gates of embeddings",
+    "training_loss": "training",
+    "validation_loss": "validation",
+    "validation_score": "validation score",
+    curves.JOINT: "all parties together",
+}
+
+
+def ranking_chart(result: SelectionResult) -> str:
+    """Scores of the best features, by party."""
+    scored = curves.features(result)
+    if not scored:
+        return ""
+    # A few of those that just missed the cut tell how clear it is.
+    n_shown = min(len(scored), sum(one.selected for one in scored) + 5)
+    several = len({one.party for one in scored}) > 1
+    dots = [
+        Dot(
+            clean(one.name),
+            one.score,
+            one.standard_error,
+            clean(one.party) if several else "",
+            not one.selected,
+        )
+        for one in scored[:n_shown]
+    ]
+    note = "Hollow: not selected." if any(dot.hollow for dot in dots) else ""
+    return charts.dots("Best features", dots, x="score", note=note)
+
+
+def participants_chart(result: SelectionResult) -> str:
+    """What every participant is worth, with standard errors where there are any."""
+    dots = [
+        Dot(clean(one.name), one.score, one.standard_error, hollow=not one.selected)
+        for one in curves.participants(result)
+    ]
+    errors = any(dot.error is not None for dot in dots)
+    note = "Lines are one standard error to each side." if errors else ""
+    return charts.dots(
+        f"{reasons.worth(result).capitalize()} of participants",
+        dots,
+        x=reasons.worth(result),
+        note=note,
+    )
+
+
+def course(result: SelectionResult) -> str:
+    """The section; empty for a result that tells nothing about its course."""
+    parts = [
+        *_training(result),
+        *_swarm(result),
+        _accuracy_by_size(result),
+        *_interaction(result),
+        *_groups(result),
+        _scree(result),
+        _rounds(result),
+    ]
+    shown = [part for part in parts if part]
+    if not shown:
+        return ""
+    return blocks.section("How it got there", _lead(result), blocks.grid(shown))
+
+
+def _lead(result: SelectionResult) -> str:
+    leads = {
+        "fedsdg": "Gates close while the network trains, unless a feature is worth its price.",
+        "fpso": "Every party's swarm searches on its own rows; rounds join what they found.",
+        "interaction": "One feature after the other is selected, and the others are weighed anew.",
+        "vfps": "Groups of participants are tested; what they tell together decides.",
+    }
+    return leads.get(result.method, "Scores of all features, and what was sent in each round.")
+
+
+def _training(result: SelectionResult) -> list[str]:
+    found = curves.training(result)
+    gates = _named(found, ("open_features", "open_embeddings"))
+    losses = _named(found, ("training_loss", "validation_loss"))
+    score = _named(found, ("validation_score",))
+    chosen = result.parameters.get("chosen_epoch")
+    # Epochs are counted from 0 in the file and from 1 on paper.
+    cut = float(chosen) + 1 if isinstance(chosen, int) else None
+    note = "" if cut is None else "The dotted line is the epoch whose gates were taken."
+    return [
+        charts.lines("Open gates", gates, x="epoch", y="open gates", cut=cut, note=note),
+        charts.lines("Loss", losses, x="epoch", y="loss", cut=cut),
+        charts.lines("Validation score", score, x="epoch", y="score", cut=cut),
+    ]
+
+
+def _swarm(result: SelectionResult) -> list[str]:
+    return [
+        charts.lines(
+            "Convergence of the swarms",
+            _renamed(curves.swarm(result)),
+            x="step",
+            y="accuracy of the best subset",
+        ),
+        charts.lines(
+            "Size of the best subset",
+            _renamed(curves.swarm_sizes(result)),
+            x="step",
+            y="features",
+        ),
+    ]
+
+
+def _accuracy_by_size(result: SelectionResult) -> str:
+    return charts.lines(
+        "Accuracy against number of features",
+        _renamed(curves.accuracy_by_size(result)),
+        x="features",
+        y="accuracy",
+        note="The best that was reached with each number of features on the way.",
+    )
+
+
+def _interaction(result: SelectionResult) -> list[str]:
+    parts = []
+    order = curves.selection_order(result)
+    if order:
+        header = ("step", "selected", "R", "relevance")
+        rows = [
+            (str(i + 1), clean(name), number(score), "-" if alone is None else number(alone))
+            for i, (name, score, alone) in enumerate(order)
+        ]
+        made = blocks.table(header, rows, numeric=(0, 2, 3))
+        parts.append(f"<div><h3>Order of selection</h3>{made}</div>")
+    matrix = curves.interaction(result)
+    if matrix is not None:
+        parts.append(
+            charts.heat_map(
+                "Interaction of features (rows) with selected ones (columns)",
+                [clean(name) for name in matrix.rows],
+                [clean(name) for name in matrix.columns],
+                matrix.values,
+                note="Above 1: tells more together. Below 1: repeats what is selected already.",
+            )
+        )
+    return parts
+
+
+def _groups(result: SelectionResult) -> list[str]:
+    tested = curves.groups(result)
+    if not tested:
+        return []
+    parts = []
+    matrix = curves.redundancy(result)
+    if matrix is not None:
+        names = [clean(name) for name in matrix.rows]
+        parts.append(
+            charts.heat_map(
+                "Redundancy of participants",
+                names,
+                names,
+                matrix.values,
+                note="How much of what one adds is lost when the other is there too, in nats: "
+                "copies of each other come out high. From the groups that were tested.",
+            )
+        )
+    header = ("group", "step", "mutual information", "standard error")
+    rows = [
+        (
+            clean(", ".join(group.members)),
+            clean(group.step),
+            number(group.value),
+            "-" if group.standard_error is None else f"± {group.standard_error:.2g}",
+        )
+        for group in tested[:_MOST_GROUPS]
+    ]
+    made = blocks.table(header, rows, numeric=(2, 3))
+    title = f"{len(tested)} tested groups" if len(tested) > 1 else "1 tested group"
+    parts.append(f"<div><h3>{title}</h3>{made}</div>")
+    return parts
+
+
+def _scree(result: SelectionResult) -> str:
+    """Score by rank: a clear cut shows as a step."""
+    scored = curves.features(result)
+    if len(scored) < 2:
+        return ""
+    points = [(float(i + 1), one.score) for i, one in enumerate(scored)]
+    n_selected = sum(one.selected for one in scored)
+    first = all(one.selected for one in scored[:n_selected])
+    cut = n_selected + 0.5 if first and n_selected < len(scored) else None
+    note = "" if cut is None else "The dotted line is the cut: selected features are left of it."
+    return charts.lines("Score by rank", {"score": points}, x="rank", y="score", cut=cut, note=note)
+
+
+def _rounds(result: SelectionResult) -> str:
+    points = curves.bytes_by_round(result)
+    if len(points) < 2:
+        return ""
+    return charts.lines("Bytes by round", {"bytes": points}, x="round", y="bytes")
+
+
+def _named(found: Mapping[str, curves.Curve], keys: tuple[str, ...]) -> dict[str, curves.Curve]:
+    return {_NAMES[key]: found[key] for key in keys if key in found}
+
+
+def _renamed(found: Mapping[str, curves.Curve]) -> dict[str, curves.Curve]:
+    return {_NAMES.get(name, clean(name)): points for name, points in found.items()}
