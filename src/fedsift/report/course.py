@@ -183,7 +183,7 @@ def _groups(result: SelectionResult) -> list[str]:
         )
         for group in tested[:_MOST_GROUPS]
     ]
-    made = blocks.table(header, rows, numeric=(2, 3))
+    made = blocks.table(header, rows, numeric=(2, 3), kind="cards")
     title = f"{len(tested)} tested groups" if len(tested) > 1 else "1 tested group"
     parts.append(f"<div><h3>{title}</h3>{made}</div>")
     return parts

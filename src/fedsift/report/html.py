@@ -50,7 +50,7 @@ def _selected(view: ReportView, result: SelectionResult) -> str:
         header = ("participant", reasons.worth(result), "standard error", "outcome")
         rows = [(r.name, r.importance, r.standard_error, r.outcome) for r in view.participants]
         parts.append(course.participants_chart(result))
-        parts.append(blocks.table(header, rows, numeric=(1, 2), kind="cards"))
+        parts.append(_filled_table(header, rows, text=(0, 3), kind="cards"))
     room = MOST_FEATURES
     for features in view.features:
         parts.append(_party(features, room))
@@ -60,7 +60,7 @@ def _selected(view: ReportView, result: SelectionResult) -> str:
 
 def _party(features: PartyFeatures, room: int) -> str:
     chosen, others = features.selected, features.others
-    count = f"{len(chosen)} of {len(features.rows)} features"
+    count = f"{len(chosen)} of {features.total} features"
     parts = [f"<h3>{escape(features.party)} <small>{count}</small></h3>"]
     if chosen:
         parts.append(_feature_table(chosen, room))
@@ -71,19 +71,29 @@ def _party(features: PartyFeatures, room: int) -> str:
 
 
 def _feature_table(rows: Sequence[FeatureRow], room: int) -> str:
-    """As many rows as there is room for; columns without any entry are left out."""
+    """As many rows as there is room for."""
     header = ("rank", "feature", "score", "standard error", "margin")
     cells = [(r.rank, r.name, r.score, r.standard_error, r.margin) for r in rows[:room]]
-    kept = [i for i in range(len(header)) if i == 1 or any(line[i] != "-" for line in cells)]
-    made = ""
-    if cells:
-        made = blocks.table(
-            [header[i] for i in kept],
-            [[line[i] for i in kept] for line in cells],
-            numeric=[place for place, i in enumerate(kept) if i != 1],
-        )
+    made = _filled_table(header, cells, text=(1,)) if cells else ""
     more = len(rows) - len(cells)
     return made + (f"<p>{more:,} more are in the result file.</p>" if more else "")
+
+
+def _filled_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    text: Sequence[int],
+    kind: str = "wide",
+) -> str:
+    """A table without the columns that have no entry; those in ``text`` hold no numbers."""
+    kept = [i for i in range(len(header)) if any(row[i] != "-" for row in rows)]
+    return blocks.table(
+        [header[i] for i in kept],
+        [[row[i] for i in kept] for row in rows],
+        numeric=[place for place, i in enumerate(kept) if i not in text],
+        kind=kind,
+    )
 
 
 def _learned(view: ReportView, result: SelectionResult) -> str:

@@ -56,7 +56,7 @@ def _selected(view: ReportView, result: SelectionResult) -> str:
 
 def _party(features: PartyFeatures) -> list[str]:
     chosen = features.selected
-    lines = [f"{features.party}: {len(chosen)} of {len(features.rows)} features"]
+    lines = [f"{features.party}: {len(chosen)} of {features.total} features"]
     if chosen:
         rows = [(row.rank, row.name, row.score) for row in chosen]
         lines += [f"  {line}" for line in columns(("rank", "feature", "score"), rows)]

@@ -49,6 +49,12 @@ class PartyFeatures:
 
     party: str
     rows: tuple[FeatureRow, ...]
+    n_features: int = 0
+
+    @property
+    def total(self) -> int:
+        """Number of the party's features, listed or not."""
+        return max(self.n_features, len(self.rows))
 
     @property
     def selected(self) -> tuple[FeatureRow, ...]:
@@ -223,7 +229,15 @@ def _party_features(
                 "-" if margin is None else f"{margin:.1%}",
             )
         )
-    return PartyFeatures(clean(title), tuple(rows))
+    return PartyFeatures(clean(title), tuple(rows), _n_features(result, party))
+
+
+def _n_features(result: SelectionResult, party: str) -> int:
+    """As the result's shape tells; 0 if it does not."""
+    parties = result.shape.get("parties")
+    own = parties.get(party) if isinstance(parties, dict) else None
+    count = own.get("n_features") if isinstance(own, dict) else None
+    return count if isinstance(count, int) else 0
 
 
 def _participants(result: SelectionResult) -> tuple[ParticipantRow, ...]:
@@ -236,6 +250,8 @@ def _participants(result: SelectionResult) -> tuple[ParticipantRow, ...]:
     rows = []
     for party, value in sorted(result.participants.items(), key=lambda item: -item[1]):
         outcome = "selected" if result.selected.get(party) else "not selected"
+        if result.setting == "horizontal":
+            outcome = "-"  # all of them have the selected features
         if party in left_out and chosen and min(chosen) > 0:
             # A copy of a selected participant gives itself away here: it adds next to nothing.
             share = max(0.0, value) / min(chosen)
