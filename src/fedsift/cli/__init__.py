@@ -12,6 +12,7 @@ from fedsift import __version__
 from fedsift.cli import (
     align,
     bench,
+    compare,
     datasets,
     demo,
     deploy,
@@ -41,6 +42,7 @@ for _command in (
     plan.plan,
     run.run,
     report.report,
+    compare.compare,
     align.align,
     split.split,
     methods.methods,

@@ -1,0 +1,201 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""A federation to compare methods on: its name, its truth, and what one would see pooled.
+
+Features are numbered by the table that was split (``Federation.original_support``), rows by the
+parties one after the other in a horizontal federation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.data import Column, Federation, Target
+from fedsift.data.fingerprint import fingerprint
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One federation of a comparison.
+
+    Parameters
+    ----------
+    name : str
+        As shown in tables.
+    federation : Federation
+        All rows; training and test rows are cut out of it.
+    truth : tuple of int, optional
+        The features that are known to matter.
+    copies_together : bool
+        Put rows with the same features into the same fold.
+    """
+
+    name: str
+    federation: Federation
+    truth: tuple[int, ...] | None = None
+    copies_together: bool = False
+
+    @cached_property
+    def digest(self) -> str:
+        """Stands for the data, to tell whether a stored result still belongs to it."""
+        fed = self.federation
+        parts = [fed.tables[party] for party in fed.tables]
+        return fingerprint(*parts, fed.target, *fed.targets.values())
+
+    @cached_property
+    def pooled(self) -> Pooled:
+        """The columns side by side, which only a simulation may look at."""
+        return Pooled.of(self.federation)
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """All rows and columns in one place, ready for models of scikit-learn.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        Numbers as they are, missing ones as NaN; categories as one column each.
+    feature_of : ndarray of int of shape (n_columns,)
+        Which feature a column of ``X`` belongs to.
+    target : Target or None
+    row_party : ndarray of int of shape (n_rows,)
+        Owner of every row; 0 everywhere in a vertical federation.
+    feature_party : ndarray of int of shape (n_features,)
+        Owner of every feature; -1 in a horizontal federation, where all have them.
+    """
+
+    X: Floats
+    feature_of: Integers
+    target: Target | None
+    row_party: Integers
+    feature_party: Integers
+
+    @classmethod
+    def of(cls, federation: Federation) -> Pooled:
+        """Put a federation's tables together."""
+        parties = list(federation.tables)
+        columns: dict[int, list[Column]] = {}
+        feature_party = np.full(federation.n_features, -1, dtype=np.int64)
+        for number, party in enumerate(parties):
+            table = federation.tables[party]
+            for place, column in zip(federation.column_order[party], table.columns, strict=True):
+                columns.setdefault(place, []).append(column)
+                if federation.setting == "vertical":
+                    feature_party[place] = number
+        blocks = [_numbers(columns[place]) for place in sorted(columns)]
+        sizes = [federation.tables[party].n_rows for party in parties]
+        if federation.setting == "vertical":
+            row_party = np.zeros(sizes[0], dtype=np.int64)
+        else:
+            row_party = np.repeat(np.arange(len(parties)), sizes)
+        return cls(
+            np.concatenate(blocks, axis=1),
+            np.repeat(np.arange(len(blocks)), [block.shape[1] for block in blocks]),
+            joint_target(federation),
+            row_party,
+            feature_party,
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of features; a categorical one counts once."""
+        return len(self.feature_party)
+
+    @property
+    def y(self) -> npt.NDArray[Any]:
+        """Class codes or numbers."""
+        if self.target is None:
+            return np.empty(0)
+        return self.target.codes if self.target.kind == "classes" else self.target.values
+
+    def columns_of(self, features: Collection[int]) -> Integers:
+        """Columns of ``X`` that belong to some features."""
+        return np.flatnonzero(np.isin(self.feature_of, list(features)))
+
+
+def joint_target(federation: Federation) -> Target | None:
+    """The labels of all rows, or None where a party has none."""
+    if federation.setting == "vertical":
+        return federation.target
+    targets = [federation.targets.get(party) for party in federation.tables]
+    known = [target for target in targets if target is not None]
+    if len(known) < len(targets):
+        return None
+    if known[0].kind == "classes":
+        codes = np.concatenate([target.codes for target in known])
+        return Target("classes", codes=codes, classes=known[0].classes)
+    return Target("numbers", values=np.concatenate([target.values for target in known]))
+
+
+def take_rows(federation: Federation, rows: Integers) -> Federation:
+    """The same parties with some of the rows; parties without any are left out."""
+    if federation.setting == "vertical":
+        return replace(
+            federation,
+            tables={party: table.take(rows) for party, table in federation.tables.items()},
+            target=None if federation.target is None else federation.target.take(rows),
+            row_order={party: own[rows] for party, own in federation.row_order.items()},
+            warnings=(),
+        )
+    tables, targets, order, start = {}, {}, {}, 0
+    for party, table in federation.tables.items():
+        own = np.sort(rows[(rows >= start) & (rows < start + table.n_rows)]) - start
+        start += table.n_rows
+        if not len(own):
+            continue
+        target = federation.targets.get(party)
+        tables[party] = table.take(own)
+        targets[party] = None if target is None else target.take(own)
+        order[party] = federation.row_order[party][own]
+    return replace(
+        federation,
+        tables=tables,
+        targets=targets,
+        row_order=order,
+        parties=tuple(tables),
+        column_order={party: federation.column_order[party] for party in tables}
+        if federation.column_order
+        else {},
+        warnings=(),
+    )
+
+
+def with_permuted_labels(federation: Federation, seed: int) -> Federation:
+    """The same rows with their labels shuffled; in a horizontal federation over all parties."""
+    target = joint_target(federation)
+    if target is None:
+        return federation
+    shuffled = target.take(np.random.default_rng(seed).permutation(target.n_rows))
+    if federation.setting == "vertical":
+        return replace(federation, target=shuffled)
+    targets, start = {}, 0
+    for party, table in federation.tables.items():
+        targets[party] = shuffled.take(np.arange(start, start + table.n_rows))
+        start += table.n_rows
+    return replace(federation, targets=dict(targets))
+
+
+def _numbers(pieces: list[Column]) -> Floats:
+    """One feature of all rows: a number, or one column per category."""
+    if pieces[0].kind == "numeric":
+        return np.concatenate([piece.as_floats() for piece in pieces])[:, None]
+    codes = np.concatenate([piece.values for piece in pieces]).astype(np.int64)
+    # A missing category is none of the others.
+    known = np.arange(max(1, len(pieces[0].categories)))
+    return np.asarray(codes[:, None] == known, dtype=np.float64)

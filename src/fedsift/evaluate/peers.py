@@ -1,0 +1,280 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Selectors of other packages on pooled data: the reference that needs no privacy.
+
+scikit-learn's filters are always there. The others are looked for when they are named; install
+them with ``pip install 'fedsift[peers]'``, or one by one without what they do not need here.
+"""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import contextlib
+import importlib
+import io
+import sys
+import types
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.errors import MissingPackage, ParameterError
+from fedsift.evaluate.cases import Floats, Mask, Pooled
+from fedsift.evaluate.downstream import fit_quietly
+from fedsift.toml_check import meant
+
+_EPOCHS = 100
+_CLIP = 5.0
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A selector of another package.
+
+    Parameters
+    ----------
+    name : str
+        As in compare files.
+    package : str
+        What to install, as PyPI calls it.
+    module : str
+        What to import.
+    scores : callable
+        From (X, y, whether y is classes, seed) to one number per column, higher is better; columns
+        that the package itself would leave out have ``-inf`` if it decides the number.
+    counts : bool
+        Whether a number of features has to be given.
+    """
+
+    name: str
+    package: str
+    module: str
+    scores: Callable[[Floats, npt.NDArray[Any], bool, int], Floats]
+    counts: bool = True
+
+
+def peer_named(name: str) -> Peer:
+    """Look a peer up."""
+    for peer in PEERS:
+        if peer.name == name:
+            return peer
+    names = [peer.name for peer in PEERS]
+    raise ParameterError(
+        f"There is no peer {name!r}.",
+        f"Known peers: {', '.join(names)}.",
+        meant(name, names, "Choose one of these."),
+    )
+
+
+def need(peer: Peer) -> None:
+    """Refuse a peer whose package is not there, before a long comparison."""
+    try:
+        _imported(peer.module)
+    except ImportError as error:
+        missing = getattr(error, "name", None) or peer.module
+        raise MissingPackage(
+            f"The peer {peer.name!r} needs the package {peer.package}; {missing!r} is not there.",
+            "Peers are optional and come with other licences.",
+            f"Install it with: pip install {peer.package}",
+        ) from error
+
+
+def peer_selection(
+    name: str, pooled: Pooled, rows: Any, labels: Any, wanted: int, seed: int
+) -> Mask:
+    """Features that a peer selects from pooled training rows.
+
+    Parameters
+    ----------
+    name : str
+    pooled : Pooled
+    rows : ndarray of int
+        Training rows.
+    labels : ndarray
+        Their labels, true or shuffled.
+    wanted : int
+        Number of features, where the peer does not decide it.
+    seed : int
+    """
+    peer = peer_named(name)
+    need(peer)
+    assert pooled.target is not None  # noqa: S101 - peers are not run without labels
+    X = filled(pooled.X[rows])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what others deprecate is not for our users to mend
+        columns = peer.scores(X, labels, pooled.target.kind == "classes", seed)
+    scores = np.full(pooled.n_features, -np.inf)
+    np.maximum.at(scores, pooled.feature_of, np.nan_to_num(columns, nan=-np.inf))
+    chosen = np.argsort(-scores, kind="stable")
+    limit = min(wanted, pooled.n_features) if peer.counts else int(np.isfinite(scores).sum())
+    mask = np.zeros(pooled.n_features, dtype=bool)
+    mask[chosen[: max(1, limit)]] = True
+    return mask
+
+
+def filled(X: Floats) -> Floats:
+    """Columns with mean 0 and spread 1; missing values are the mean."""
+    known = np.isfinite(X)
+    counts = np.maximum(known.sum(axis=0), 1)
+    centred = np.where(known, X - np.where(known, X, 0.0).sum(axis=0) / counts, 0.0)
+    spread = centred.std(axis=0)
+    return np.asarray(centred / np.where(spread > 0, spread, 1.0))
+
+
+def _f(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:  # noqa: ARG001
+    from sklearn.feature_selection import f_classif, f_regression
+
+    return np.asarray((f_classif if is_classes else f_regression)(X, y)[0])
+
+
+def _mi(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:
+    from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
+
+    measure = mutual_info_classif if is_classes else mutual_info_regression
+    return np.asarray(measure(X, y, random_state=seed))
+
+
+def _chi2(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:  # noqa: ARG001
+    from sklearn.feature_selection import chi2
+
+    low, high = X.min(axis=0), X.max(axis=0)
+    unit = (X - low) / np.where(high > low, high - low, 1.0)
+    return np.asarray(chi2(unit, y if is_classes else _quartiles(y))[0])
+
+
+def _variance(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:  # noqa: ARG001
+    from sklearn.feature_selection import VarianceThreshold
+
+    # Columns come scaled, so only constant ones differ; ranges tell the others apart.
+    threshold = VarianceThreshold().fit(X / np.maximum(np.ptp(X, axis=0), 1e-12))
+    return np.asarray(threshold.variances_)
+
+
+def _boruta(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    boruta = _imported("boruta")
+    forest = RandomForestClassifier if is_classes else RandomForestRegressor
+    judge = forest(max_depth=5, random_state=seed)
+    found = boruta.BorutaPy(judge, n_estimators=50, max_iter=25, random_state=seed).fit(X, y)
+    # Confirmed features have rank 1, tentative ones 2; the rest is rejected.
+    ranks = np.asarray(found.ranking_, dtype=np.float64)
+    return np.where(ranks <= 2, -ranks, -np.inf)
+
+
+def _mrmr(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:  # noqa: ARG001
+    import pandas as pd
+
+    mrmr = _imported("mrmr")
+    measure = mrmr.mrmr_classif if is_classes else mrmr.mrmr_regression
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+    most = min(X.shape[1], 100)
+    order = measure(frame, pd.Series(y), K=most, n_jobs=1, show_progress=False)
+    scores = np.full(X.shape[1], -np.inf)
+    for place, column in enumerate(order):
+        scores[int(column[1:])] = -place
+    return scores
+
+
+def _lassonet(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:
+    lassonet = _imported("lassonet")
+    kind = lassonet.LassoNetClassifier if is_classes else lassonet.LassoNetRegressor
+    model = kind(
+        hidden_dims=(32,), n_iters=(_EPOCHS, 20), random_state=seed, torch_seed=seed, verbose=0
+    )
+    model.path(X.astype(np.float32), y if is_classes else y.astype(np.float32))
+    return np.asarray(model.feature_importances_.numpy(), dtype=np.float64)
+
+
+def _stg(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:
+    import torch
+
+    torch.manual_seed(seed)
+    # The package draws from numpy's global generator.
+    before = np.random.get_state()  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    rows = np.random.default_rng(seed).permutation(len(X))
+    check, fit = rows[: len(X) // 5], rows[len(X) // 5 :]
+    X = np.clip(X, -_CLIP, _CLIP).astype(np.float32)
+    y = y.astype(np.int64 if is_classes else np.float32)
+    model = _imported("stg").STG(
+        task_type="classification" if is_classes else "regression",
+        input_dim=X.shape[1],
+        output_dim=int(y.max()) + 1 if is_classes else 1,
+        hidden_dims=[64, 16],
+        activation="relu",
+        optimizer="Adam",
+        learning_rate=1e-2,
+        batch_size=128,
+        feature_selection=True,
+        sigma=0.5,
+        lam=1.0,
+        random_state=seed,
+        device="cpu",
+    )
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            model.fit(
+                X[fit],
+                y[fit],
+                nr_epochs=_EPOCHS,
+                valid_X=X[check],
+                valid_y=y[check],
+                print_interval=_EPOCHS,
+            )
+    finally:
+        np.random.set_state(before)  # noqa: NPY002
+    return np.asarray(model.get_gates(mode="raw"), dtype=np.float64)
+
+
+def _forest(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    forest = RandomForestClassifier if is_classes else RandomForestRegressor
+    return np.asarray(fit_quietly(forest(random_state=seed), X, y).feature_importances_)
+
+
+def _quartiles(y: Any) -> Any:
+    return np.searchsorted(np.quantile(y, (0.25, 0.5, 0.75)), y)
+
+
+def _imported(module: str) -> Any:
+    if module == "stg":
+        return _old_stg()
+    return importlib.import_module(module)
+
+
+def _old_stg() -> Any:
+    """``stg`` with the names it misses put back, and its optional imports left out."""
+    gone = ("Sequence", "Mapping", "Set", "Iterable", "MutableMapping")
+    for name in gone:
+        if not hasattr(collections, name):
+            # It imports from ``collections`` what moved to ``collections.abc`` in Python 3.10.
+            setattr(collections, name, getattr(collections.abc, name))
+    for missing in ("h5py", "lifelines", "lifelines.utils"):
+        # Imported for survival analysis and for files, neither of which is used here.
+        with contextlib.suppress(ImportError):
+            importlib.import_module(missing)
+            continue
+        sys.modules.setdefault(missing, types.ModuleType(missing))
+    if not hasattr(sys.modules["lifelines.utils"], "concordance_index"):
+        sys.modules["lifelines.utils"].__dict__["concordance_index"] = None
+    return importlib.import_module("stg")
+
+
+PEERS = (
+    Peer("sklearn-f", "scikit-learn", "sklearn", _f),
+    Peer("sklearn-mi", "scikit-learn", "sklearn", _mi),
+    Peer("sklearn-chi2", "scikit-learn", "sklearn", _chi2),
+    Peer("sklearn-variance", "scikit-learn", "sklearn", _variance),
+    Peer("sklearn-forest", "scikit-learn", "sklearn", _forest),
+    Peer("stg", "stg", "stg", _stg),
+    Peer("lassonet", "lassonet", "lassonet", _lassonet),
+    Peer("boruta", "Boruta", "boruta", _boruta, counts=False),
+    Peer("mrmr", "mrmr_selection", "mrmr", _mrmr),
+)
