@@ -89,8 +89,9 @@ def submitted(
     resume: bool = False,
     limit: float = _DAY_SECONDS,
     quiet: bool = False,
+    watcher: Watcher | None = None,
 ) -> SelectionResult:
-    """Submit a job with live progress on standard error."""
+    """Submit a job with live progress on standard error, and for ``watcher``."""
     from fedsift.deploy.kits import load_kit
     from fedsift.deploy.submit import submit_job
 
@@ -102,8 +103,14 @@ def submitted(
         )
     loaded = load_kit(kit, "submitter")
     try:
-        with _watching(console(errors=True), quiet=quiet) as watcher:
-            return submit_job(job, loaded, resume=resume, limit_seconds=limit, watcher=watcher)
+        with _watching(console(errors=True), quiet=quiet) as shown_to:
+
+            def tell(state: JobState) -> None:
+                for one in (shown_to, watcher):
+                    if one is not None:
+                        one(state)
+
+            return submit_job(job, loaded, resume=resume, limit_seconds=limit, watcher=tell)
     except (PartyFailed, RunEnded, SiteUnreachable):
         typer.echo("Members keep checkpoints: --resume goes on where the job ended.", err=True)
         raise

@@ -19,6 +19,7 @@ from fedsift.cli.common import (
     shown,
     warnings_collected,
 )
+from fedsift.cli.live import Live, live_page
 from fedsift.cli.tables import features_table, learned_table, live_progress
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def run(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an interrupted run of this job.")
     ] = False,
+    live: Live = False,
 ) -> None:
     """Run a job; writes result.json, report.html and ledger.jsonl."""
     with errors_as_exit_codes():
@@ -48,14 +50,22 @@ def run(
         if read.engine == "flare":
             from fedsift.cli.deploy_submit import submitted
 
-            given = submitted(read, read.kit, resume=resume, quiet=quiet or as_json)
+            with live_page(read, wanted=live) as page:
+                given = submitted(
+                    read, read.kit, resume=resume, quiet=quiet or as_json, watcher=page.job_state
+                )
+                page.finish(given)
             present(directory, given, [], as_json=as_json, quiet=quiet)
             return
         resuming.check_place(read, resume=resume)
         with warnings_collected() as remarks, resuming.noting_checkpoints(read):
             ready = prepare(read)
-            with live_progress(console(errors=True), quiet=quiet or as_json) as observer:
-                result = ready.run(observer)
+            with (
+                live_page(read, wanted=live) as page,
+                live_progress(console(errors=True), quiet=quiet or as_json) as observer,
+            ):
+                result = ready.run(page.beside(observer))
+                page.finish(result)
         present(directory, result, remarks, as_json=as_json, quiet=quiet)
         if getattr(ready.selector, "interrupted_", False):
             typer.echo("Interrupted; what was reached so far has been written.", err=True)

@@ -305,6 +305,7 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
             if self._best is None or found.beats(self._best):
                 self._best, self._owner = found, winner
             self._history.append(self._point(number, number * self._steps(), self._best))
+            self.note(**self._history[-1])
             mask = PublicArray.of(self._best.mask)
             told = {p: GlobalSubset(mask, i == self._owner) for i, p in enumerate(parties)}
             await net.tell("participant", told)
@@ -403,6 +404,7 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
             assert particles.best is not None  # noqa: S101 - learn sets it
             self._best = particles.best
             self._history.append(self._point(step // n_iterations + 1, step + 1, particles.best))
+            self.note(**self._history[-1])
             if (step + 1) % n_iterations == 0:
                 await self.done(net)
         assert self._best is not None  # noqa: S101 - at least one step ran

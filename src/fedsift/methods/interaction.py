@@ -221,6 +221,9 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
                 break
             order.append(chosen)
             remaining.remove(chosen)
+            party, number = self._features[chosen]
+            name = f"unnamed feature {number + 1}"
+            self.note(step="select", party=party, feature=name, score=float(scores[chosen]))
             if remaining and len(order) < wanted:
                 if len(order) > len(self._of_pairs):
                     self._of_pairs.append(await self._weights(chosen, remaining, net))

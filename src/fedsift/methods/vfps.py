@@ -169,6 +169,8 @@ class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGRE
         self._queries = self._rng.permutation(usable)[:n_queries]
 
         found = await self._search(net)
+        for entry in found.history:
+            self.note(**entry)
 
         chosen = {name: Choice(name in found.selected) for name in names}
         await net.tell("participant", chosen)

@@ -42,11 +42,11 @@ class Ledger:
         receiver: tuple[str, str],
         key_owner: str,
         n_bytes: int,
-    ) -> None:
-        """Note one delivered message; messages that reveal nothing leave no row."""
+    ) -> Disclosure | None:
+        """Note one delivered message and give its row; one that reveals nothing has none."""
         declaration = message.declaration
         if not declaration.reveals_something:
-            return
+            return None
         row = Disclosure(
             *receiver,
             *about,
@@ -57,6 +57,7 @@ class Ledger:
             declaration.name,
         )
         self._count(row, 1, n_bytes)
+        return msgspec.structs.replace(row, n_bytes=n_bytes)
 
     def merge(self, rows: Iterable[Disclosure]) -> None:
         """Add what another site noted."""

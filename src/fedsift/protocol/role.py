@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
@@ -84,6 +84,14 @@ class Role:
 
 class DrivingRole(Role, ABC):
     """The role that walks through the protocol, top to bottom."""
+
+    watcher: Callable[[Mapping[str, Any]], None] | None = None
+    """Set by a runtime whose observer wants to see steps."""
+
+    def note(self, **entry: Any) -> None:
+        """Show whoever watches at this very party how far the run is; nothing is sent."""
+        if self.watcher is not None:
+            self.watcher(entry)
 
     @abstractmethod
     async def drive(self, net: Network) -> Any:

@@ -18,9 +18,21 @@ FOOTER = (
     "Made by fedsift from the result file alone. It holds names of features and parties, scores "
     "and costs; no rows of anybody's data."
 )
+# A page that is served asks for an icon unless it brings one.
+_LIVE_HEAD = (
+    '<link rel="icon" href="data:,"><noscript><meta http-equiv="refresh" content="3"></noscript>'
+)
 
 
-def document(title: str, headline: str, body: str, *, footer: str = FOOTER) -> str:
+def document(
+    title: str,
+    headline: str,
+    body: str,
+    *,
+    footer: str = FOOTER,
+    script: str | None = None,
+    live: bool = False,
+) -> str:
     """A complete page that needs nothing else: no network, no other file.
 
     Parameters
@@ -29,10 +41,15 @@ def document(title: str, headline: str, body: str, *, footer: str = FOOTER) -> s
         Plain text.
     body : str
         HTML, made of the other blocks.
+    script : str, optional
+        Instead of the one that sorts and filters tables.
+    live : bool
+        Whether the page may ask its own server for more, and reloads itself without scripts.
     """
     files = resources.files("fedsift.report")
     template = files.joinpath("page.html").read_text(encoding="utf-8")
-    script = files.joinpath("page.js").read_text(encoding="utf-8")
+    if script is None:
+        script = files.joinpath("page.js").read_text(encoding="utf-8")
     return Template(template).substitute(
         title=escape(title),
         headline=escape(headline),
@@ -40,6 +57,8 @@ def document(title: str, headline: str, body: str, *, footer: str = FOOTER) -> s
         footer=escape(footer),
         script=script,
         allowed=fingerprint(script),
+        connect="'self'" if live else "'none'",
+        head=_LIVE_HEAD if live else "",
     )
 
 

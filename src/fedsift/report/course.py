@@ -62,6 +62,14 @@ def participants_chart(result: SelectionResult) -> str:
 
 def course(result: SelectionResult) -> str:
     """The section; empty for a result that tells nothing about its course."""
+    shown = course_parts(result)
+    if not shown:
+        return ""
+    return blocks.section("How it got there", _lead(result), blocks.grid(shown))
+
+
+def course_parts(result: SelectionResult) -> list[str]:
+    """Charts and tables of it."""
     parts = [
         *_training(result),
         *_swarm(result),
@@ -71,10 +79,7 @@ def course(result: SelectionResult) -> str:
         _scree(result),
         _rounds(result),
     ]
-    shown = [part for part in parts if part]
-    if not shown:
-        return ""
-    return blocks.section("How it got there", _lead(result), blocks.grid(shown))
+    return [part for part in parts if part]
 
 
 def _lead(result: SelectionResult) -> str:

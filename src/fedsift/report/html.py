@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from fedsift.report import blocks, course, flows, reasons
+from fedsift.report import blocks, course, flows, reasons, steps
 from fedsift.report.view import PLAIN_WARNING, FeatureRow, PartyFeatures, ReportView
 from fedsift.report.view import view_of as _view_of
 from fedsift.result import SelectionResult
@@ -34,6 +34,7 @@ def render(result: SelectionResult) -> str:
     parts = [
         blocks.alarm(PLAIN_WARNING, title="Not secure.") if view.plain else "",
         blocks.facts(view.facts),
+        steps.section(result),
         _selected(view, result),
         course.course(result),
         _cost(view),
@@ -101,9 +102,10 @@ def _learned(view: ReportView, result: SelectionResult) -> str:
     drawn = flows.drawing(result)
     if not view.learned:
         return blocks.section("Who learned what", lead, f"<p>Nobody learned anything.</p>{drawn}")
-    header = ("who", "about", "learned", "form", "key of", "message", "times", "size")
+    header = ("step", "who", "about", "learned", "form", "key of", "message", "times", "size")
     rows = [
         (
+            row.step,
             row.learner,
             row.about,
             f"{row.kind}: {row.what}",
@@ -117,7 +119,7 @@ def _learned(view: ReportView, result: SelectionResult) -> str:
     ]
     more = len(view.learned) - len(rows)
     rest = f"<p>{more:,} more are in the result file.</p>" if more else ""
-    ledger = blocks.table(header, rows, numeric=(6, 7), kind="cards")
+    ledger = _filled_table(header, rows, text=range(1, 7), kind="cards")
     return blocks.section("Who learned what", lead, f"{drawn}{ledger}{rest}")
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedsift.report import reasons
+from fedsift.report import reasons, steps
 from fedsift.report.view import PLAIN_WARNING, CostRow, PartyFeatures, ReportView, view_of
 from fedsift.result import SelectionResult
 
@@ -14,7 +14,14 @@ from fedsift.result import SelectionResult
 def render(result: SelectionResult) -> str:
     """Write the whole report, ending with a line break."""
     view = view_of(result)
-    blocks = [_head(view), _selected(view, result), _learned(view), _cost(view), _background(view)]
+    blocks = [
+        _head(view),
+        _steps(result),
+        _selected(view, result),
+        _learned(view),
+        _cost(view),
+        _background(view),
+    ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
@@ -43,6 +50,11 @@ def _head(view: ReportView) -> str:
     return "\n".join(lines)
 
 
+def _steps(result: SelectionResult) -> str:
+    rows = steps.rows(result)
+    return "\n".join([*_title("Steps"), "", *columns(steps.HEADER, rows)]) if rows else ""
+
+
 def _selected(view: ReportView, result: SelectionResult) -> str:
     lines = [*_title("What was selected and why"), "", reasons.why(result)]
     for features in view.features:
@@ -66,9 +78,14 @@ def _party(features: PartyFeatures) -> list[str]:
 def _learned(view: ReportView) -> str:
     if not view.learned:
         return "\n".join([*_title("Who learned what"), "", "Nobody learned anything."])
-    header = ("who", "about", "learned", "form", "times")
-    rows = [(r.learner, r.about, f"{r.kind}: {r.what}", r.form, r.times) for r in view.learned]
-    return "\n".join([*_title("Who learned what"), "", *columns(header, rows)])
+    header = ("step", "who", "about", "learned", "form", "times")
+    rows = [
+        (r.step, r.learner, r.about, f"{r.kind}: {r.what}", r.form, r.times) for r in view.learned
+    ]
+    # Only chained jobs have steps.
+    first = 0 if any(row.step != "-" for row in view.learned) else 1
+    lines = columns(header[first:], [row[first:] for row in rows])
+    return "\n".join([*_title("Who learned what"), "", *lines])
 
 
 def _cost(view: ReportView) -> str:

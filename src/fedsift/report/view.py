@@ -90,6 +90,7 @@ class LearnedRow:
     message: str
     times: str
     size: str
+    step: str = "-"
 
 
 class CostRow(NamedTuple):
@@ -273,6 +274,7 @@ def _learned(row: Disclosure) -> LearnedRow:
         message=clean(row.message),
         times=f"{row.times:,}",
         size=size(row.n_bytes),
+        step=str(row.step) if row.step else "-",
     )
 
 

@@ -74,6 +74,7 @@ def run_embedded(
     )
     workers = {name: Node(name, roles) for name, roles in nodes.items()}
     exchange = Exchange(session, workers, timeout_seconds)
+    driver.watcher = getattr(observer, "step", None)
     start = time.perf_counter()
     try:
         door = exchange.door(Address(party, driver.role_name))

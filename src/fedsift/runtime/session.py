@@ -30,13 +30,14 @@ _UNDECLARED = (Fault, Done)
 
 @dataclass(frozen=True)
 class Progress:
-    """What an observer is told after each message: counts, never content."""
+    """What an observer is told after each message: counts and the ledger's row, never content."""
 
     round_number: int
     sender: str
     receiver: str
     message: str
     n_bytes: int
+    learned: Disclosure | None = None
 
 
 Observer = Callable[[Progress], None]
@@ -141,10 +142,11 @@ class Session:
                 kept,
             )
         )
+        learned = None
         if not isinstance(message, _UNDECLARED):
             key = message.declaration.key
             owners = self.members(key) if key else ()
-            self.ledger.add(
+            learned = self.ledger.add(
                 message,
                 about=(", ".join(self._subjects(message, sender)), message.declaration.about),
                 receiver=(receiver.party, receiver.role),
@@ -152,8 +154,8 @@ class Session:
                 n_bytes=len(frame),
             )
         if self._observer is not None:
-            progress = Progress(round_number, sender.party, receiver.party, name, len(frame))
-            self._observer(progress)
+            parties = sender.party, receiver.party
+            self._observer(Progress(round_number, *parties, name, len(frame), learned))
 
     def to_plain(self) -> dict[str, Any]:
         """Transcript and ledger so far as plain values, for a checkpoint."""

@@ -1,0 +1,97 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""``--live``: a local page that shows a job while it runs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedsift.cli.common import one_line
+
+if TYPE_CHECKING:
+    from fedsift.deploy.submit import JobState
+    from fedsift.job import Job
+    from fedsift.report.live import LiveView
+    from fedsift.result import SelectionResult
+    from fedsift.runtime.session import Observer, Progress
+
+Live = Annotated[
+    bool, typer.Option("--live", help="Serve a page on this machine that shows the job running.")
+]
+
+
+class Page:
+    """What shows a run on a page; without a view it does nothing."""
+
+    def __init__(self, view: LiveView | None = None) -> None:
+        self._view = view
+
+    def beside(self, observer: Observer | None) -> Observer | None:
+        """An observer that tells this page too."""
+        return observer if self._view is None else _Both(self._view, observer)
+
+    def job_state(self, state: JobState) -> None:
+        """Show how far a job in a federation is."""
+        if self._view is not None:
+            facts: dict[str, object] = {"job": state.job_id, "state": state.status.lower()}
+            if state.stage:
+                facts |= {"protocol": state.stage, "round": state.round_number}
+            if state.finished:
+                facts["done"] = ", ".join(state.finished)
+            self._view.tell(**facts)
+
+    def finish(self, result: SelectionResult) -> None:
+        """Show the result."""
+        if self._view is not None:
+            self._view.finish("finished", result)
+
+
+@contextlib.contextmanager
+def live_page(job: Job, *, wanted: bool) -> Iterator[Page]:
+    """Serve a page until the job has ended, and say where it is."""
+    if not wanted:
+        yield Page()
+        return
+    from fedsift.report.live import LiveView
+    from fedsift.report.live_server import LiveServer
+
+    view = LiveView(f"fedsift: {job.method}, {job.path.name}")
+    with LiveServer(view) as server:
+        typer.echo(one_line(f"Live view: {server.url}"), err=True)
+        try:
+            yield Page(view)
+        except KeyboardInterrupt:
+            view.finish("interrupted")
+            raise
+        except BaseException:
+            # What went wrong is said in the terminal, where only its user reads it.
+            view.finish("failed: see the terminal")
+            raise
+
+
+class _Both:
+    """An observer that passes everything on to the page and to another observer."""
+
+    def __init__(self, view: LiveView, other: Observer | None) -> None:
+        self._view = view
+        self._other = other
+
+    def __call__(self, step: Progress) -> None:
+        self._view(step)
+        if self._other is not None:
+            self._other(step)
+
+    def epoch(self, entry: Mapping[str, Any]) -> None:
+        """Pass on an epoch of a training."""
+        self._view.epoch(entry)
+        other = getattr(self._other, "epoch", None)
+        if other is not None:
+            other(entry)
+
+    def step(self, entry: Mapping[str, Any]) -> None:
+        """Pass on a step of a search."""
+        self._view.step(entry)
