@@ -18,7 +18,10 @@ FORMAT = "fedsift-result/1"
 
 
 class Disclosure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One row of the ledger: a party learned something about another party's data."""
+    """One row of the ledger: a party learned something about another party's data.
+
+    ``step`` is the step of a chained job; 0 is the time before its first one, and any other job.
+    """
 
     learner: str
     learner_role: str
@@ -31,6 +34,7 @@ class Disclosure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: str
     times: int = 1
     n_bytes: int = 0
+    step: int = 0
 
 
 class TrafficRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,6 +92,9 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     traffic, timings, disclosures
         Cost and ledger of the run.
     security : {"secure", "plain"}
+    steps : tuple of SelectionResult
+        Results of all steps of a chained job; the other attributes are those of its last selection,
+        with the cost and the ledger of the whole chain.
     """
 
     method: str
@@ -109,6 +116,7 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     versions: dict[str, str] = {}
     warnings: tuple[str, ...] = ()
     format: str = FORMAT
+    steps: tuple[SelectionResult, ...] = ()
 
     @property
     def n_selected(self) -> int:
@@ -121,8 +129,9 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """One sentence: what came out."""
         by_party = ", ".join(f"{party} {len(names)}" for party, names in self.selected.items())
         where = f"common to {len(self.selected)} parties"
+        methods = " > ".join(step.method for step in self.steps) or self.method
         return (
-            f"{self.method}: {self.n_selected} features selected "
+            f"{methods}: {self.n_selected} features selected "
             f"({where if self.setting == 'horizontal' else by_party})."
         )
 
