@@ -21,11 +21,13 @@ if TYPE_CHECKING:
         InteractionSelector,
         VFPSSelector,
     )
+    from fedsift.selectors.chain import Chain
 
 __version__ = "0.1.0"
 
 # Names are looked up on first use, so that `import fedsift` and `fedsift --help` stay fast.
 _HOMES = {
+    "Chain": "fedsift.selectors.chain",
     "DCFSSelector": "fedsift.selectors",
     "FPSOSelector": "fedsift.selectors",
     "FedSDGSelector": "fedsift.selectors",
@@ -41,6 +43,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Chain",
     "DCFSSelector",
     "FPSOSelector",
     "FedSDGSelector",

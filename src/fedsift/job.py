@@ -16,11 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from fedsift.errors import JobError
+from fedsift.job_steps import StepEntry, check_setting, steps_in
 from fedsift.toml_check import TEXTS, Key, Kinds, TomlCheck, meant
 
 SETTINGS = ("vertical", "horizontal")
 ENGINES = ("embedded", "flare")
 TASKS = ("auto", "classification", "regression")
+CHAIN = "chain"
+"""Stands for the method of a job that has steps."""
+
 OWN_PARTY = "label-holder"
 """Name of a label holder that is a party of its own, in a split of a catalogued set."""
 
@@ -37,6 +41,7 @@ _SECTIONS: dict[str, Kinds] = {
     "data": (dict,),
     "party": (list,),
     "method": (dict,),
+    "step": (list,),
     "runtime": (dict,),
     "output": (dict,),
 }
@@ -112,7 +117,7 @@ class DataEntry:
 
 @dataclass(frozen=True)
 class Job:
-    """A checked job file."""
+    """A checked job file; one with steps has the method ``"chain"`` and no parameters."""
 
     path: Path
     method: str
@@ -125,6 +130,7 @@ class Job:
     engine: str = "embedded"
     kit: Path | None = None
     checkpoint: Path | None = None
+    steps: tuple[StepEntry, ...] = ()
 
     @property
     def policies(self) -> dict[str, Mapping[str, Any]]:
@@ -159,8 +165,10 @@ def load_job(
     check = TomlCheck(Path(path))
     top = check.table((), check.document, _SECTIONS)
     job = check.table(("job",), top.get("job", {}), _JOB_KEYS)
-    schema = _method(check, job, methods)
+    chained = "step" in top
+    schema = None if chained else _method(check, job, methods)
     _job_numbers(check, job)
+    steps = steps_in(check, top["step"], methods, job.get("seed")) if chained else ()
     runtime = check.table(("runtime",), top.get("runtime", {}), _RUNTIME_KEYS)
     kit = _kit(check, runtime, engine)
     engine = engine or runtime.get("engine", "embedded")
@@ -170,12 +178,14 @@ def load_job(
     at_home = engine == "flare"
     parties = _parties(check, top.get("party", []), kinds, at_home)
     data = _data(check, top.get("data"), parties, schema, datasets, at_home)
+    if data.setting in SETTINGS:
+        check_setting(check, steps, methods, data.setting, has_gaps=data.dataset is None)
     parameters = _parameters(check, top.get("method", {}), job.get("method", ""), schema)
     check.finish("the job")
     folder = check.path.parent
     return Job(
         check.path,
-        job["method"],
+        CHAIN if chained else job["method"],
         data,
         tuple(parties.values()),
         parameters,
@@ -185,6 +195,7 @@ def load_job(
         engine,
         kit,
         checkpoint,
+        steps,
     )
 
 
@@ -232,7 +243,7 @@ def _method(
     name = job.get("method")
     if name is None:
         if not check.has(("job", "method")):
-            needed = f"[job] needs method, one of: {', '.join(methods)}."
+            needed = f"[job] needs method, one of: {', '.join(methods)}; or list [[step]] tables."
             check.add(("job",), "The job names no method.", needed, "Add it.")
         return None
     if name not in methods:

@@ -28,7 +28,9 @@ def check_writable(directory: Path) -> None:
         raise _problem(directory, "no permission")
 
 
-def write_run(directory: Path, result: SelectionResult) -> dict[str, Path]:
+def write_run(
+    directory: Path, result: SelectionResult, more: Mapping[str, str] | None = None
+) -> dict[str, Path]:
     """Write result, report and ledger.
 
     Parameters
@@ -37,6 +39,8 @@ def write_run(directory: Path, result: SelectionResult) -> dict[str, Path]:
         Made if it is not there; other files in it are left alone.
     result : SelectionResult
         What to write.
+    more : mapping of name to text, optional
+        Other files of the run.
 
     Returns
     -------
@@ -48,11 +52,10 @@ def write_run(directory: Path, result: SelectionResult) -> dict[str, Path]:
     from fedsift.report import html
 
     ledger = "".join(msgspec.json.encode(row).decode() + "\n" for row in result.disclosures)
-    write_all(
-        directory,
-        {RESULT: result.to_json() + "\n", REPORT: html.render(result), LEDGER: ledger},
-    )
+    written = {RESULT: result.to_json() + "\n", REPORT: html.render(result), LEDGER: ledger}
+    write_all(directory, {**(more or {}), **written})
     names = {"result": RESULT, "report": REPORT, "ledger": LEDGER}
+    names |= {Path(name).stem: name for name in more or {}}
     return {key: directory / name for key, name in names.items()}
 
 

@@ -50,6 +50,7 @@ def _as_mapping(
 ) -> dict[str, Any]:
     return {
         "method": planned.method,
+        "steps": [step.method for step in job.steps],
         "setting": federation.setting,
         "parties": list(federation.parties),
         "label_holder": federation.label_holder,

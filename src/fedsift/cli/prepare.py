@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsift.errors import ConfigError, ParameterError
 from fedsift.job import OWN_PARTY, DataEntry, Job, load_job
+from fedsift.job_steps import PREDICT, TRAIN, TRAINING
 
 if TYPE_CHECKING:
     from fedsift.data import Federation
@@ -65,6 +66,71 @@ class ReadyTables:
         return plan_joint(self.joint, self.homes)
 
 
+@dataclass(frozen=True)
+class ReadyChain:
+    """A job with steps on one catalogued set, cut for several parties."""
+
+    job: Job
+    federation: Federation
+    selector: Any
+
+    def run(self, observer: Observer | None = None) -> SelectionResult:
+        """Carry out all steps."""
+        options = {"timeout_seconds": self.job.timeout_seconds, "observer": observer}
+        result: SelectionResult = self.selector.run(self.federation, **options).result_
+        return result
+
+    def plan(self) -> tuple[Federation, Plan]:
+        """The federation, and who will learn what; sends nothing."""
+        return self.federation, self.selector.plan(self.federation)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """What the label holder keeps for itself: name and text."""
+        kept: dict[str, str] = self.selector.files()
+        return kept
+
+
+@dataclass
+class ReadySteps:
+    """A job with steps on the parties' own tables; all of them are read here, each for itself."""
+
+    job: Job
+    joint: JointJob
+    homes: Mapping[str, Home]
+    selector: Any = None
+    files: dict[str, str] = field(default_factory=dict)
+
+    def run(self, observer: Observer | None = None) -> SelectionResult:
+        """Carry out all steps by the stages that sites of their own would go through."""
+        from fedsift.selectors.chain_joint import ChainScript
+        from fedsift.selectors.chain_results import PREDICTIONS
+
+        def keep(text: str) -> None:
+            self.files[PREDICTIONS] = text
+
+        self.selector = ChainScript(
+            self.joint,
+            self.homes,
+            observer=observer,
+            place=self.job.checkpoint,
+            keep_predictions=keep,
+        )
+        result = self.selector.run()
+        assert result is not None  # noqa: S101 - the chair is here
+        checked: SelectionResult = result
+        return checked
+
+    def plan(self) -> tuple[Federation, Plan]:
+        """The federation, and who will learn what; sends nothing."""
+        from fedsift.selectors.chain_joint import plan_chain
+
+        return plan_chain(self.joint, self.homes)
+
+
+Ready = ReadyJob | ReadyTables | ReadyChain | ReadySteps
+
+
 def read_job(path: Path, engine: str | None = None) -> Job:
     """Read a job file against the methods and data sets of this version."""
     from fedsift.data import catalog
@@ -73,7 +139,7 @@ def read_job(path: Path, engine: str | None = None) -> Job:
     return load_job(path, schemas(), catalog.names(), engine)
 
 
-def prepare(job: Job) -> ReadyJob | ReadyTables:
+def prepare(job: Job) -> Ready:
     """Read the data and build the estimator."""
     if job.engine == "flare":
         raise ConfigError(
@@ -89,6 +155,8 @@ def prepare(job: Job) -> ReadyJob | ReadyTables:
     federation = _split(job.data, job.data.dataset, job.seed)
     _refuse_too_many(job, federation.n_features)
     policies = {party: Policy.from_mapping(given) for party, given in job.policies.items()}
+    if job.steps:
+        return ReadyChain(job, federation, _chain(job, policies))
     selector = method_named(job.method).estimator(
         **job.parameters,
         policy=policies or None,
@@ -98,7 +166,30 @@ def prepare(job: Job) -> ReadyJob | ReadyTables:
     return ReadyJob(job, federation, selector)
 
 
-def _prepare_tables(job: Job) -> ReadyTables:
+def _chain(job: Job, policies: dict[str, Any]) -> Any:
+    """The estimators of all steps, as one."""
+    from fedsift.selectors.chain import Chain
+    from fedsift.selectors.registry import method_named
+
+    steps, share = [], None
+    for step in job.steps:
+        if step.method == PREDICT:
+            share = step.parameters["share"]
+            continue
+        training = step.method == TRAIN
+        own = {**step.parameters, **(TRAINING if training else {})}
+        method = method_named("fedsdg" if training else step.method)
+        steps.append(method.estimator(**own, random_state=step.seed))
+    return Chain(
+        steps,
+        held_out=share,
+        policy=policies or None,
+        checkpoint=job.checkpoint,
+        random_state=job.seed,
+    )
+
+
+def _prepare_tables(job: Job) -> ReadyTables | ReadySteps:
     from fedsift.data.part import read_part
     from fedsift.protocol import Policy
     from fedsift.selectors.joint import Home
@@ -120,6 +211,8 @@ def _prepare_tables(job: Job) -> ReadyTables:
     counts = [len(own) for own in names]
     _refuse_too_many(job, sum(counts) if data.setting == "vertical" else counts[0])
     joint = JointJob.from_job(job)
+    if job.steps:
+        return ReadySteps(job, joint, homes)
     return ReadyTables(job, joint, homes, joint.selector(checkpoint=job.checkpoint))
 
 
@@ -163,7 +256,8 @@ def _split(data: DataEntry, dataset: str, seed: int | None) -> Federation:
 
 def _refuse_too_many(job: Job, n_features: int) -> None:
     """A number written in the job file is meant; only the estimator's default is *at most*."""
-    wanted = job.parameters.get("n_features_to_select")
+    parameters = job.steps[0].parameters if job.steps else job.parameters
+    wanted = parameters.get("n_features_to_select")
     if isinstance(wanted, int) and wanted > n_features:
         raise ParameterError(
             f"n_features_to_select = {wanted}, and the federation has {n_features} features.",

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,7 @@ from fedsift.cli.common import (
     warnings_collected,
 )
 from fedsift.cli.live import Live, live_page
-from fedsift.cli.tables import features_table, learned_table, live_progress
+from fedsift.cli.tables import features_table, learned_table, live_progress, steps_table
 
 if TYPE_CHECKING:
     from fedsift.result import SelectionResult
@@ -66,7 +67,8 @@ def run(
             ):
                 result = ready.run(page.beside(observer))
                 page.finish(result)
-        present(directory, result, remarks, as_json=as_json, quiet=quiet)
+        files = getattr(ready, "files", {})
+        present(directory, result, remarks, as_json=as_json, quiet=quiet, files=files)
         if getattr(ready.selector, "interrupted_", False):
             typer.echo("Interrupted; what was reached so far has been written.", err=True)
             if resuming.has_unfinished(read):
@@ -75,12 +77,18 @@ def run(
 
 
 def present(
-    directory: Path, result: SelectionResult, remarks: list[str], *, as_json: bool, quiet: bool
+    directory: Path,
+    result: SelectionResult,
+    remarks: list[str],
+    *,
+    as_json: bool,
+    quiet: bool,
+    files: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a result's files and show it."""
+    """Write a result's files, and those of the label holder, and show it."""
     from fedsift.cli import output
 
-    paths = output.write_run(directory, result)
+    paths = output.write_run(directory, result, files)
     if as_json:
         files = {name: str(path) for name, path in paths.items()}
         echo_json({"files": files, "remarks": remarks, "result": result})
@@ -96,6 +104,8 @@ def print_result(out: Console, result: SelectionResult, remarks: list[str]) -> N
 
     view = view_of(result)
     out.print(f"\n[bold]{shown(view.headline)}[/bold]\n")
+    if result.steps:
+        out.print(steps_table(result))
     out.print(features_table(view))
     out.print(learned_table("Who learned what", result.disclosures))
     out.print(f"Cost: {shown(view.cost)}")

@@ -17,6 +17,7 @@ from fedsift.cli.common import shown
 
 if TYPE_CHECKING:
     from fedsift.report import ReportView
+    from fedsift.result import SelectionResult
     from fedsift.runtime.session import Observer, Progress
 
 
@@ -46,17 +47,44 @@ def features_table(view: ReportView) -> Table:
 def learned_table(title: str, rows: Iterable[Any]) -> Table:
     """Who learns what about whom; parties that learn the same share a line.
 
-    ``rows`` are disclosures, planned or made: anything with learner, about, kind and what.
+    ``rows`` are disclosures, planned or made: anything with learner, about, kind and what. Those of
+    a chained job say in which steps.
     """
     learners: dict[tuple[str, str, str], list[str]] = {}
+    steps: dict[tuple[str, str, str], set[int]] = {}
     for row in rows:
         _note(learners, (row.about, row.kind, row.what), row.learner)
+        steps.setdefault((row.about, row.kind, row.what), set()).add(row.step)
     subjects: dict[tuple[str, str, str], list[str]] = {}
     for (about, kind, what), who in learners.items():
         _note(subjects, (", ".join(who), kind, what), about)
-    made = table(title, "who", "about", "kind", "what")
+    chained = any(number for numbers in steps.values() for number in numbers)
+    made = table(title, *(["steps"] if chained else []), "who", "about", "kind", "what")
     for (learned_by, kind, what), about_whom in subjects.items():
-        made.add_row(*(shown(text) for text in (learned_by, ", ".join(about_whom), kind, what)))
+        cells = [learned_by, ", ".join(about_whom), kind, what]
+        if chained:
+            numbers = {number for about in about_whom for number in steps[about, kind, what]}
+            cells.insert(0, ", ".join(str(n) if n else "start" for n in sorted(numbers)))
+        made.add_row(*map(shown, cells))
+    return made
+
+
+def steps_table(result: SelectionResult) -> Table:
+    """The steps of a chained job: what each one left, and what it cost."""
+    from fedsift.report.view import size
+
+    numeric = ("step", "features", "parties", "messages", "bytes")
+    made = table("Steps", "step", "method", *numeric[1:], numeric=numeric)
+    for number, step in enumerate(result.steps, start=1):
+        left = sum(1 for names in step.selected.values() if names)
+        made.add_row(
+            str(number),
+            shown(step.method),
+            str(step.n_selected),
+            str(left),
+            str(step.traffic.messages),
+            size(step.traffic.n_bytes),
+        )
     return made
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsift.data.column import Column
+from fedsift.data.column import Column, is_missing, objects_as_numbers
 from fedsift.data.ids import Ids
 from fedsift.data.sources import RawColumn, read_source
 from fedsift.data.table import PartyTable
@@ -35,6 +35,8 @@ class Part:
         None for a party that has labels only.
     labels : RawColumn or None
     ids : ndarray of str or None
+    has_gaps : bool
+        Whether some rows may lack a label; the kind of labels is then that of the others.
     """
 
     party: str
@@ -42,6 +44,7 @@ class Part:
     table: PartyTable | None = None
     labels: RawColumn | None = None
     ids: Ids | None = None
+    has_gaps: bool = False
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -52,8 +55,24 @@ class Part:
         """The labels as classes or numbers, if there are any."""
         if self.labels is None:
             return None
+        labels = self.labels
+        if self.has_gaps:
+            labels = _taken(labels, np.flatnonzero(~self.unlabelled()))
         name = f"label of party {self.party!r}"
-        return Target.from_values(self.labels, task, name=name, fewest_classes=fewest_classes)
+        return Target.from_values(labels, task, name=name, fewest_classes=fewest_classes)
+
+    def unlabelled(self) -> NDArray[np.bool_]:
+        """Rows without a label."""
+        if self.labels is None:
+            return np.ones(self.n_rows, dtype=bool)
+        missing: NDArray[np.bool_] = is_missing(objects_as_numbers(self.labels.values))
+        return missing
+
+    def select(self, columns: Sequence[str]) -> Part:
+        """The same party with these features only; it may be left with none but labels."""
+        if self.table is None or not columns:
+            return replace(self, table=None)
+        return replace(self, table=self.table.select(list(columns)))
 
     def without_labels(self) -> Part:
         """The same party in a job that does not use its labels."""
@@ -61,15 +80,10 @@ class Part:
 
     def take(self, rows: Codes) -> Part:
         """The same party with these rows, in this order."""
-        whole = self.labels
-        labels = None
-        if whole is not None:
-            labels = RawColumn(
-                whole.name, whole.values[rows], whole.declared_categorical, whole.order
-            )
+        labels = None if self.labels is None else _taken(self.labels, rows)
         table = None if self.table is None else self.table.take(rows)
         ids = None if self.ids is None else self.ids[rows]
-        return Part(self.party, len(rows), table, labels, ids)
+        return Part(self.party, len(rows), table, labels, ids, self.has_gaps)
 
     def words(self, target: Target | None) -> dict[str, tuple[str, ...]]:
         """Categories of every categorical column, and the classes."""
@@ -135,6 +149,10 @@ def recoded_target(target: Target, codes: Codes, n_classes: int) -> Target:
     """Own classes under common codes; classes of other parties have numbers instead of names."""
     names = _placed(target.classes, codes, n_classes)
     return Target("classes", codes=codes[target.codes], classes=names)
+
+
+def _taken(whole: RawColumn, rows: Codes) -> RawColumn:
+    return RawColumn(whole.name, whole.values[rows], whole.declared_categorical, whole.order)
 
 
 def _recoded(column: Column, codes: Codes, n_categories: int) -> Column:

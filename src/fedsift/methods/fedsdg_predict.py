@@ -25,7 +25,7 @@ from fedsift.methods.fedsdg_inputs import InputEncoder
 from fedsift.methods.fedsdg_local import LocalPart, MakeEmbeddings, PartData
 from fedsift.methods.fedsdg_messages import LABEL_HOLDER, PREDICTION, Params
 from fedsift.methods.fedsdg_top import new_top
-from fedsift.protocol import DrivingRole, Network, Protocol, Role
+from fedsift.protocol import Absent, DrivingRole, Network, Protocol, Role
 
 
 class Predictor(DrivingRole, name=LABEL_HOLDER):
@@ -98,8 +98,14 @@ def build_nodes(
     *,
     make: MakeEmbeddings | None = None,
 ) -> dict[str, Sequence[Role]]:
-    """One node per party that the model needs, each with its own part and its own new rows."""
-    needed = list(parts[label_holder]["parties"])
+    """One node per party that the model needs, each with its own part and its own new rows.
+
+    Parties whose part is not here are at other sites; without the label holder's it is not known
+    here who is in the model, and all parties with a table are meant to be.
+    """
+    needed = [party for party in tables if party != label_holder]
+    if label_holder in parts:
+        needed = list(parts[label_holder]["parties"])
     for party in needed:
         if party not in tables:
             raise _party_missing(party)
@@ -115,10 +121,15 @@ def build_nodes(
         raise ParameterError(
             "There are no rows to predict.", "At least one row is needed.", "Give some rows."
         )
-    own = tables.get(label_holder)
-    driver = Predictor(label_holder, own, n_rows, parts[label_holder], params, make=make)
-    nodes: dict[str, Sequence[Role]] = {label_holder: (driver,)}
+    nodes: dict[str, Sequence[Role]] = {label_holder: (Absent(Predictor),)}
+    if label_holder in parts:
+        own = tables.get(label_holder)
+        driver = Predictor(label_holder, own, n_rows, parts[label_holder], params, make=make)
+        nodes[label_holder] = (driver,)
     for party in needed:
+        if party not in parts:
+            nodes[party] = (Absent(FeatureHolder),)
+            continue
         nodes[party] = (
             FeatureHolder(
                 tables[party],

@@ -102,7 +102,7 @@ OPEN = Policy(min_security_bits=0, min_bin_size=1)
 
 @dataclass(frozen=True)
 class PlannedDisclosure:
-    """A disclosure that a run will make if it goes through."""
+    """A disclosure that a run will make if it goes through; ``step`` as in the ledger."""
 
     learner: str
     learner_role: str
@@ -111,6 +111,7 @@ class PlannedDisclosure:
     kind: str
     what: str
     message: str
+    step: int = 0
 
 
 def check_before(

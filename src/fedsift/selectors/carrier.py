@@ -60,3 +60,15 @@ def placed(
         )
         for party, roles in nodes.items()
     }
+
+
+def parts_of_model(
+    nodes: Mapping[str, Sequence[Role]], home: Collection[str] | None
+) -> dict[str, dict[str, Any]]:
+    """Parts of a trained model that belong to the parties at home, if the method leaves one."""
+    return {
+        party: role.part_state()
+        for party, roles in placed(nodes, home).items()
+        for role in roles
+        if hasattr(role, "part_state")
+    }

@@ -244,6 +244,7 @@ class FedSDGSelector(JointModel):
                 watchers.append(stack.enter_context(EpochBar(int(self.max_epochs))))
             meter = Meter(observer, watchers)
             federation, prepared, params = self._prepare(X, y, report=meter.epoch)
+            self._trained_with = params
             driver = prepared.nodes[federation.label_holder][0]
 
             def stop():

@@ -157,6 +157,8 @@ class JointModel(FederatedSelector):
         )
         outcome = execute(prepared, policies_for(self._policy_of(nodes), tuple(nodes)))
         self._latest["traffic"] = outcome.transcript.traffic()
+        self._latest["timings"] = outcome.timings
+        self._latest["disclosures"] = outcome.ledger.rows()
         results = outcome.value
         order = self._parts[holder].get("class_order")
         return results if order is None else results[:, order]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
@@ -44,9 +44,10 @@ from fedsift.runtime import EMBEDDED, Outcome, Player
 from fedsift.runtime.exchange import DEFAULT_TIMEOUT_SECONDS
 from fedsift.runtime.outcome import added
 from fedsift.runtime.session import Observer
-from fedsift.selectors.carrier import Carrier, Facts, facts_of, placed
+from fedsift.selectors.carrier import Carrier, Facts, facts_of, parts_of_model, placed
 from fedsift.selectors.execution import Plan, Prepared, execute
 from fedsift.selectors.joint_data import (
+    Rows,
     joint_federation,
     remarks_of,
     rows_in_common,
@@ -115,7 +116,7 @@ def run_joint(
     result : SelectionResult or None
         At the site of the chair.
     """
-    return _Script(job, homes, player, observer, selector, keep_own).run()
+    return JointScript(job, homes, player, observer, selector, keep_own).run()
 
 
 def plan_joint(job: JointJob, homes: Mapping[str, Home]) -> tuple[JointFederation, Plan]:
@@ -127,11 +128,11 @@ def plan_joint(job: JointJob, homes: Mapping[str, Home]) -> tuple[JointFederatio
         As the run will have it.
     plan : Plan
     """
-    return _Script(job, homes, EMBEDDED).plan()
+    return JointScript(job, homes, EMBEDDED).plan()
 
 
-class _Script:
-    """One run at one site."""
+class JointScript:
+    """One run at one site; ``settled`` if the whole job has been checked before."""
 
     def __init__(
         self,
@@ -141,8 +142,10 @@ class _Script:
         observer: Observer | None = None,
         selector: Any = None,
         keep_own: Callable[[str, dict[str, Any]], None] | None = None,
+        settled: bool = False,
     ) -> None:
         self._job = job
+        self._settled = settled
         self._player = player
         self._observer = observer
         self._keep_own = keep_own
@@ -156,16 +159,18 @@ class _Script:
         self._asked = self._selector._asked(job.setting)
         self._outcomes: list[Outcome] = []
         self._remarks: list[str] = []
+        self._nodes: Mapping[str, Sequence[Role]] = {}
 
     def run(self) -> SelectionResult | None:
         """All four stages."""
-        if self._player.home is None:
+        if self._player.home is None and not self._settled:
             with warnings.catch_warnings():
                 # The run itself warns too.
                 warnings.simplefilter("ignore", UserWarning)
                 self.plan()
-        agreed, parts = self._meet()
-        parts = self._align(agreed, parts)
+        agreed, parts = self.meet()
+        rows = self.match_rows(agreed, parts)
+        parts = {party: part.take(rows[party]) for party, part in parts.items()} if rows else parts
         federation = joint_federation(self._terms, agreed, parts)
         carrier = _JointCarrier(self, agreed, parts)
         options: dict[str, Any] = {
@@ -177,6 +182,7 @@ class _Script:
             options["on_epoch"] = getattr(self._observer, "epoch", None)
         self._selector.set_params(policy=self._policies(agreed))
         self._selector.run(federation, **options)
+        self._nodes = carrier.nodes
         if self._keep_own is not None:
             for party, known in carrier.own.items():
                 own = parts[party].feature_names if party in parts else ()
@@ -194,6 +200,7 @@ class _Script:
             rows = rows_in_common(ids, self._job.chair)
             parts = {party: part.take(rows[party]) for party, part in parts.items()}
             remarks = rows_left_out(agreed.n_rows, len(rows[self._job.chair]))
+        parts = self._in_use(parts)
         federation = joint_federation(self._terms, agreed, parts)
         plan = self._checked(agreed, federation)
         for party, part in parts.items():
@@ -201,9 +208,14 @@ class _Script:
         on_data = remarks_on(federation.tables, [federation.target])
         return replace(federation, warnings=(*on_data, *remarks)), plan
 
+    def model(self) -> dict[str, dict[str, Any]]:
+        """After a training: the parts of the model that belong to the parties at home."""
+        return parts_of_model(self._nodes, self._player.home)
+
     # The stages
 
-    def _meet(self) -> tuple[Agreed, dict[str, Part]]:
+    def meet(self) -> tuple[Agreed, dict[str, Part]]:
+        """Who brings what, and does everybody agree."""
         nodes = meeting.build_nodes(self._terms, self._seats(self._player.home is not None))
         self._play(meeting.PROTOCOL, nodes)
         roles = {party: cast("_Attendee", nodes[party][0]) for party in self._homes}
@@ -218,10 +230,10 @@ class _Script:
         first = agreed.get(self._job.chair) or next(iter(agreed.values()))
         return replace(first, codes=codes), parts
 
-    def _align(self, agreed: Agreed, parts: dict[str, Part]) -> dict[str, Part]:
-        """Keep the rows that all parties have, in the chair's order."""
+    def match_rows(self, agreed: Agreed, parts: Mapping[str, Part]) -> dict[str, Rows]:
+        """Rows that all parties have, in the chair's order; nothing if they need no matching."""
         if not self._terms.aligned:
-            return parts
+            return {}
         ids = {party: parts[party].ids if party in parts else None for party in self._job.parties}
         policies = {party: home.policy for party, home in self._homes.items()}
         if self._player.home is None and not _has_psi():
@@ -234,7 +246,7 @@ class _Script:
             rows = {party: nodes[party][0].facts()["rows"] for party in parts}
         n_common = len(next(iter(rows.values()))) if rows else 0
         self._remarks = [*rows_left_out(agreed.n_rows, n_common), *self._remarks]
-        return {party: part.take(rows[party]) for party, part in parts.items()}
+        return rows
 
     def carry_out(
         self, prepared: Prepared, policies: Mapping[str, Policy], **options: Any
@@ -288,7 +300,11 @@ class _Script:
         if self._terms.aligned:
             psi.library()
         loaded = {p: home.load() for p, home in self._homes.items() if home.load is not None}
-        self._checked(agreed, joint_federation(self._terms, agreed, loaded))
+        self._checked(agreed, joint_federation(self._terms, agreed, self._in_use(loaded)))
+
+    def _in_use(self, parts: dict[str, Part]) -> dict[str, Part]:
+        """Rows of the parties here that the method will see, as far as that is known."""
+        return parts
 
     def _checked(self, agreed: Agreed, federation: JointFederation) -> Plan:
         """The plan of all stages, if settings, data and policies allow it."""
@@ -362,7 +378,7 @@ class _Script:
         on_labels = remarks_on({}, [federation.target]) if federation.target is not None else ()
         return msgspec.structs.replace(
             result,
-            traffic=_together([outcome.transcript.traffic() for outcome in self._outcomes]),
+            traffic=together([outcome.transcript.traffic() for outcome in self._outcomes]),
             disclosures=tuple(row for outcome in self._outcomes for row in outcome.ledger.rows()),
             timings=added([outcome.timings for outcome in self._outcomes]),
             warnings=(*remarks, *on_labels, *self._remarks, *result.warnings),
@@ -372,11 +388,12 @@ class _Script:
 class _JointCarrier(Carrier):
     """Plays this site's part of the method, then lets the chair ask for findings."""
 
-    def __init__(self, script: _Script, agreed: Agreed, parts: Mapping[str, Part]) -> None:
+    def __init__(self, script: JointScript, agreed: Agreed, parts: Mapping[str, Part]) -> None:
         self._script = script
         self._agreed = agreed
         self._parts = parts
         self.own: dict[str, dict[str, Any]] = {}
+        self.nodes: Mapping[str, Sequence[Role]] = {}
         self.found: dict[str, findings.Found] | None = None
 
     def execute(
@@ -391,6 +408,7 @@ class _JointCarrier(Carrier):
         here = facts_of(placed(prepared.nodes, self._script._player.home))
         for party, known in here:
             self.own.setdefault(party, {}).update(known)
+        self.nodes = prepared.nodes
         self.found = self._script.find(self._agreed, self._parts, self.own)
         # Not before: a run that breaks off while findings are told can still be resumed.
         forget_finished(prepared.nodes)
@@ -423,7 +441,7 @@ def _has_psi() -> bool:
     return True
 
 
-def _together(parts: list[Traffic]) -> Traffic:
+def together(parts: list[Traffic]) -> Traffic:
     """Traffic of all stages; rows of the same message between the same parties are one."""
     rows: dict[tuple[str, str, str], list[int]] = {}
     for traffic in parts:

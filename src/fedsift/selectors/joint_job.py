@@ -16,13 +16,23 @@ import msgspec
 from fedsift import __version__
 from fedsift.data.parties import check_names
 from fedsift.errors import FedsiftError, JobError, PartyError
-from fedsift.job import SETTINGS, TASKS, Job
+from fedsift.job import CHAIN, SETTINGS, TASKS, Job
+from fedsift.job_steps import MODEL, PREDICT, TRAIN, TRAINING, UNLABELLED
 from fedsift.methods.meeting_terms import Terms
-from fedsift.selectors.registry import Method, method_named
+from fedsift.selectors.registry import Method, method_named, schemas, step_schema
 from fedsift.toml_check import fits
 
 FORMAT = "fedsift-job/1"
 _MOST_PARTIES = 1000
+_MOST_STEPS = 20
+
+
+class JointStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One step of a chained job: a method, ``train`` or ``predict``."""
+
+    method: str
+    parameters: dict[str, Any] = {}
+    seed: int | None = None
 
 
 class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -31,6 +41,7 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     Attributes
     ----------
     method, setting : str
+        The method is ``"chain"`` if there are steps.
     parties : tuple of str
         Parties with data, in order.
     label_party : str, optional
@@ -45,6 +56,8 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         Features that the job wants of a party; all of them if missing.
     parameters : dict
         Of the method.
+    steps : tuple of JointStep
+        Of a chained job.
     submitter : str
         Who gets the result.
     resume : bool
@@ -64,6 +77,7 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     categorical: tuple[str, ...] = ()
     columns: dict[str, tuple[str, ...]] = {}
     parameters: dict[str, Any] = {}
+    steps: tuple[JointStep, ...] = ()
     seed: int | None = None
     timeout_seconds: float | None = None
     submitter: str = ""
@@ -91,6 +105,10 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             categorical=data.categorical,
             columns={e.name: e.columns for e in job.parties if e.columns is not None},
             parameters={k: v for k, v in job.parameters.items() if k != "checkpoint"},
+            steps=tuple(
+                JointStep(method=step.method, parameters=dict(step.parameters), seed=step.seed)
+                for step in job.steps
+            ),
             seed=job.seed,
             timeout_seconds=None if job.timeout_seconds is None else float(job.timeout_seconds),
             submitter=submitter,
@@ -132,13 +150,55 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def entry(self) -> Method:
-        """The method."""
-        return method_named(self.method)
+        """The method; of a chained job that of its first step."""
+        return method_named(self.steps[0].method if self.steps else self.method)
 
     @property
     def neutral(self) -> str | None:
         """The party without data that the method needs, if it needs one."""
+        if self.steps:
+            return self.step(1).neutral
         return self.entry.neutral.get(self.setting)
+
+    @property
+    def neutrals(self) -> tuple[str, ...]:
+        """All parties without data, of the method or of all steps."""
+        jobs = [self.step(number) for number in range(1, len(self.steps) + 1)] or [self]
+        return tuple(dict.fromkeys(job.neutral for job in jobs if job.neutral is not None))
+
+    def step(self, number: int, parties: tuple[str, ...] | None = None) -> JointJob:
+        """A step as a job of its own, among all parties or those that are left.
+
+        Rows were matched before the first step. A training is a run of the model's method; a
+        prediction is given as the training before it.
+        """
+        own = self.steps[number - 1]
+        if own.method == PREDICT:
+            return self.step(number - 1, parties)
+        training = own.method == TRAIN
+        left = self.parties if parties is None else parties
+        return msgspec.structs.replace(
+            self,
+            method=MODEL if training else own.method,
+            parameters=own.parameters | TRAINING if training else own.parameters,
+            seed=own.seed,
+            parties=left,
+            columns={},
+            categorical=(),
+            aligned=False,
+            steps=(),
+        )
+
+    @property
+    def predicts(self) -> dict[str, Any] | None:
+        """Which rows the last step predicts, if it does."""
+        last = self.steps[-1] if self.steps else None
+        return last.parameters if last is not None and last.method == PREDICT else None
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether rows without a label take part, to be predicted."""
+        return (self.predicts or {}).get("rows") == UNLABELLED
 
     @property
     def chair(self) -> str:
@@ -178,20 +238,26 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise _bad("it is of another format")
         if self.version != __version__:
             raise _bad(f"it was written by fedsift {self.version[:20]}")
-        schema = self.entry.schema()
-        if self.setting not in SETTINGS or self.setting not in schema.settings:
+        if (self.method == CHAIN) != bool(self.steps):
+            raise _bad("it does not say clearly whether it has steps")
+        if self.setting not in SETTINGS:
+            raise _bad("its setting is not known")
+        if self.steps:
+            self._check_steps()
+        elif self.setting not in self.entry.schema().settings:
             raise _bad(f"{self.method} does not work in its setting")
         if self.task not in TASKS:
             raise _bad("its task is not known")
         if not 1 <= len(self.parties) <= _MOST_PARTIES:
             raise _bad("it names no parties, or too many")
         check_names(self.parties)
-        if self.neutral in {party.strip().casefold() for party in self.parties}:
-            raise PartyError(
-                f"A party is called {self.neutral!r}.",
-                f"In {self.method} that name belongs to the neutral party without data.",
-                "Rename the party.",
-            )
+        for neutral in self.neutrals:
+            if neutral in {party.strip().casefold() for party in self.parties}:
+                raise PartyError(
+                    f"A party is called {neutral!r}.",
+                    f"In {self.method} that name belongs to the neutral party without data.",
+                    "Rename the party.",
+                )
         vertical = self.setting == "vertical"
         if (self.label_party is not None) != (vertical and self.labelled):
             raise _bad("it does not say clearly where the labels are")
@@ -205,7 +271,34 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise _bad("its seed is negative or too long")
         if self.timeout_seconds is not None and not 0 < self.timeout_seconds < float("inf"):
             raise _bad("its time limit is none")
-        self._check_parameters()
+        if self.steps:
+            for number in range(1, len(self.steps) + 1):
+                self.step(number)._check_parameters()
+        else:
+            self._check_parameters()
+
+    def _check_steps(self) -> None:
+        """Selections first, then a training, then a prediction, whoever wrote the job."""
+        names = [step.method for step in self.steps]
+        selections = [name for name in names if name not in (TRAIN, PREDICT)]
+        rest = names[len(selections) :]
+        if len(names) > _MOST_STEPS or rest not in ([], [TRAIN], [TRAIN, PREDICT]):
+            raise _bad("its steps are too many, or in an order that makes no sense")
+        if self.parameters:
+            raise _bad("it has parameters outside of its steps")
+        for step in self.steps:
+            known = step_schema(step.method, schemas())
+            if self.setting not in known.settings:
+                raise _bad(f"{step.method} does not work in its setting")
+            for name, value in step.parameters.items():
+                if name not in known.parameters or not fits(value, known.parameters[name]):
+                    raise _bad(f"{step.method} has no such parameter {name[:40]!r}")
+            if step.seed is not None and not 0 <= step.seed < 1 << 256:
+                raise _bad("a seed is negative or too long")
+        if rest and not self.labelled:
+            raise _bad("it trains a model without labels")
+        if self.predicts is not None:
+            _check_rows(self.predicts)
 
     def _check_parameters(self) -> None:
         known = self.entry.schema().parameters
@@ -220,6 +313,13 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise
         except (TypeError, ValueError):
             raise _bad("its parameters do not fit the method") from None
+
+
+def _check_rows(predicts: dict[str, Any]) -> None:
+    unlabelled = predicts.get("rows") == UNLABELLED
+    share = predicts.get("share")
+    if unlabelled != (share is None) or (share is not None and not 0 < share < 1):
+        raise _bad("it does not say clearly which rows to predict")
 
 
 def _bad(reason: str) -> JobError:

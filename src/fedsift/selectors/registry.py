@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedsift.errors import UnknownMethod
 from fedsift.job import MethodSchema
+from fedsift.job_steps import PREDICT, PREDICTING, TRAIN, training_schema
 from fedsift.toml_check import Kinds, meant
 
 if TYPE_CHECKING:
@@ -164,11 +165,12 @@ _AROUND = (
     "fedsift.methods.meeting:PROTOCOL",
     "fedsift.methods.align:PROTOCOL",
     "fedsift.methods.findings:PROTOCOL",
+    "fedsift.methods.chain:PROTOCOL",
 )
 
 
 def joint_declarations() -> Iterator[Declaration]:
-    """Messages around a method that reveal something: meeting, alignment, findings."""
+    """Messages around a method that reveal something: meeting, alignment, findings, steps."""
     for address in _AROUND:
         for message in _imported(address).messages:
             if message.declaration.reveals_something:
@@ -192,6 +194,17 @@ def method_named(name: str) -> Method:
 def schemas() -> dict[str, MethodSchema]:
     """Schemas of all methods, for reading job files."""
     return {method.name: method.schema() for method in METHODS}
+
+
+def step_schema(name: str, methods: Mapping[str, MethodSchema]) -> MethodSchema:
+    """What a step of a chained job may say: a method, ``train`` or ``predict``."""
+    if name == PREDICT:
+        return MethodSchema(PREDICTING, settings=("vertical",))
+    if name == TRAIN:
+        return training_schema(methods)
+    if name not in methods:
+        method_named(name)
+    return methods[name]
 
 
 def _imported(address: str) -> Any:
