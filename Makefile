@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test faults check fix docs bench clean
+.PHONY: demo test faults check fix docs reproduce bench clean
 
 demo: $(STAMP)
 	$(BIN)/fedsift demo
@@ -32,6 +32,9 @@ fix: $(STAMP)
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+reproduce: $(STAMP)
+	$(BIN)/python benchmarks/reproduce
 
 bench: $(STAMP)
 	$(BIN)/fedsift bench filters --profile regular --out benchmarks/filters.json
