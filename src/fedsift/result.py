@@ -95,6 +95,9 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     steps : tuple of SelectionResult
         Results of all steps of a chained job; the other attributes are those of its last selection,
         with the cost and the ledger of the whole chain.
+    predicted : dict
+        What 'fedsift run' predicted before the run (seconds, bytes, rounds, ciphertexts) and, under
+        ``took``, what it took; empty where nothing was predicted.
     """
 
     method: str
@@ -117,6 +120,7 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     warnings: tuple[str, ...] = ()
     format: str = FORMAT
     steps: tuple[SelectionResult, ...] = ()
+    predicted: dict[str, Any] = {}
 
     @property
     def n_selected(self) -> int:

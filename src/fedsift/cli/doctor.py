@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import os
 import platform
-import time
-from collections.abc import Callable
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from fedsift.cli.common import AsJson, console, echo_json, errors_as_exit_codes, shown
 from fedsift.cli.tables import table
+
+if TYPE_CHECKING:
+    from fedsift.costs.rates import Rates
 
 NEEDED = (
     "cryptography",
@@ -36,14 +37,14 @@ OPTIONAL = {
     "phe": "comparison in 'fedsift bench'",
 }
 _MISSING_EXIT_CODE = 2
-_BUDGET_SECONDS = 0.4
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check the installation and measure the speed of encryption here."""
+    """Check the installation and measure this machine, for 'fedsift plan' too."""
     with errors_as_exit_codes():
         needed = {name: _version(name) for name in NEEDED}
         missing = [name for name, version in needed.items() if version is None]
+        rates = None if missing else _measured()
         found = {
             "fedsift": _version("fedsift"),
             "python": platform.python_version(),
@@ -54,7 +55,9 @@ def doctor(as_json: AsJson = False) -> None:
             "libraries": needed,
             "optional": {name: _version(name) for name in OPTIONAL},
             "missing": missing,
-            "speed": {**_measured("seal-python", bgv_speed), **_measured("gmpy2", paillier_speed)},
+            "speed": {} if rates is None else speed_of(rates),
+            "rates": {} if rates is None else rates.seconds,
+            "measured": rates is not None and rates.measured,
         }
         if as_json:
             echo_json(found)
@@ -64,55 +67,24 @@ def doctor(as_json: AsJson = False) -> None:
             raise typer.Exit(_MISSING_EXIT_CODE)
 
 
-def bgv_speed() -> dict[str, float]:
-    """Milliseconds of BGV key generation, encryption and rotation, ring degree 8192."""
-    import numpy as np
+def _measured() -> Rates:
+    from fedsift.costs import rates_of_this_machine
 
-    from fedsift.crypto.seal import SealOwner, SealParameters, SealPublic, plain_primes
+    return rates_of_this_machine(refresh=True)
 
-    parameters = SealParameters("bgv", 8192, 3, plain_primes(8192, 20)[0])
-    keygen = _per_call(lambda: SealOwner(parameters, steps=(1,)))
-    owner = SealOwner(parameters, steps=(1,))
-    public = SealPublic(parameters, owner.public_blobs, rotations=True)
-    slots = np.arange(parameters.degree, dtype=np.uint64)
-    ciphertext = owner.workspace.ciphertext(owner.encrypt(slots), parameters.levels)
-    return {
-        "bgv_keygen_ms": 1000 * keygen,
-        "bgv_encrypt_ms": 1000 * _per_call(lambda: owner.encrypt(slots)),
-        "bgv_rotate_ms": 1000 * _per_call(lambda: public.rotate(ciphertext, 1)),
+
+def speed_of(rates: Rates) -> dict[str, float]:
+    """Speed in units a reader knows; BGV of ring degree 8192, Paillier keys of 3072 bits."""
+    found = {
+        "bgv_keygen_ms": 1000 * (rates["bgv key"] + rates["bgv switch key"]),
+        "bgv_encrypt_ms": 1000 * rates["bgv encrypt"],
+        "bgv_rotate_ms": 1000 * rates["bgv rotate"],
+        "paillier_keygen_ms": 1000 * rates["paillier key"],
+        "paillier_encrypt_per_second": 1 / rates["paillier encrypt"],
+        "paillier_decrypt_per_second": 1 / rates["paillier decrypt"],
+        "message_ms": 1000 * rates["call"],
     }
-
-
-def paillier_speed() -> dict[str, float]:
-    """Paillier encryptions and decryptions per second with a key of 3072 bits."""
-    from fedsift.crypto.paillier import PaillierPrivateKey
-
-    start = time.perf_counter()
-    key = PaillierPrivateKey.generate(3072)
-    seconds = time.perf_counter() - start
-    ciphertext = key.public.encrypt(7)  # also builds the tables, which are not part of the rate
-    return {
-        "paillier_keygen_ms": 1000 * seconds,
-        "paillier_encrypt_per_second": 1 / _per_call(lambda: key.public.encrypt(7)),
-        "paillier_decrypt_per_second": 1 / _per_call(lambda: key.decrypt(ciphertext)),
-    }
-
-
-def _measured(library: str, measure: Callable[[], dict[str, float]]) -> dict[str, float]:
-    if _version(library) is None:
-        return {}
-    return {name: round(value, 2) for name, value in measure().items()}
-
-
-def _per_call(action: Callable[[], Any]) -> float:
-    """Seconds of one call, averaged over a fraction of a second."""
-    calls, start = 0, time.perf_counter()
-    while True:
-        action()
-        calls += 1
-        seconds = time.perf_counter() - start
-        if seconds > _BUDGET_SECONDS:
-            return seconds / calls
+    return {name: round(value, 2) for name, value in found.items()}
 
 
 def _version(library: str) -> str | None:
@@ -134,7 +106,12 @@ def _print(found: dict[str, Any]) -> None:
     for name, version in found["optional"].items():
         libraries.add_row(name, version or "-", OPTIONAL[name])
     out.print(libraries)
-    speed = table("Measured here", "what", "value", numeric=("value",))
+    speed = table(
+        "Measured here" if found["measured"] else "Typical speed, not measured",
+        "what",
+        "value",
+        numeric=("value",),
+    )
     for name, value in found["speed"].items():
         speed.add_row(name.replace("_", " "), f"{value:,.1f}")
     out.print(speed)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""``fedsift plan``: who will learn what, before anything is sent."""
+"""``fedsift plan``: who will learn what, and what it will cost, before anything is sent."""
 
 from __future__ import annotations
 
@@ -20,33 +20,38 @@ from fedsift.cli.common import (
 from fedsift.cli.tables import learned_table, table
 
 if TYPE_CHECKING:
+    from fedsift.costs import Estimate
     from fedsift.data import Federation
     from fedsift.job import Job
     from fedsift.selectors.execution import Plan
-
-NO_COST = "Time, rounds and bytes are not predicted yet; that comes in a later version."
 
 
 def plan(
     job: Annotated[Path, typer.Argument(help="Job file (TOML).", metavar="JOB.toml")],
     as_json: AsJson = False,
 ) -> None:
-    """Check a job and say who will learn what; sends and writes nothing."""
+    """Check a job, say who will learn what, and predict its cost; sends and writes nothing."""
     with errors_as_exit_codes():
+        from fedsift.cli.predicting import predicted
         from fedsift.cli.prepare import prepare, read_job
 
         with warnings_collected() as remarks:
             ready = prepare(read_job(job))
             federation, planned = ready.plan()
+            forecast = predicted(ready)
         notes = [*planned.notes, *remarks, *federation.warnings]
         if as_json:
-            echo_json(_as_mapping(ready.job, federation, planned, notes))
+            echo_json(_as_mapping(ready.job, federation, planned, notes, forecast))
         else:
-            _print(ready.job, federation, planned, notes)
+            _print(ready.job, federation, planned, notes, forecast)
 
 
 def _as_mapping(
-    job: Job, federation: Federation, planned: Plan, notes: list[str]
+    job: Job,
+    federation: Federation,
+    planned: Plan,
+    notes: list[str],
+    forecast: Estimate | None,
 ) -> dict[str, Any]:
     return {
         "method": planned.method,
@@ -60,12 +65,19 @@ def _as_mapping(
         "disclosures": list(planned.disclosures),
         "policies": dict(job.policies),
         "notes": notes,
-        "cost": None,
-        "cost_note": NO_COST,
+        "cost": None if forecast is None else forecast.to_plain(),
     }
 
 
-def _print(job: Job, federation: Federation, planned: Plan, notes: list[str]) -> None:
+def _print(
+    job: Job,
+    federation: Federation,
+    planned: Plan,
+    notes: list[str],
+    forecast: Estimate | None,
+) -> None:
+    from fedsift.cli.predicting import print_forecast
+
     out = console()
     out.print(f"[bold]Plan of {shown(job.path.name)}: {shown(planned.method)}[/bold]")
     for line in federation.describe():
@@ -77,7 +89,7 @@ def _print(job: Job, federation: Federation, planned: Plan, notes: list[str]) ->
         out.print("[bold red]WARNING: this run is not encrypted.[/bold red]")
     for note in notes:
         out.print(f"Note: {shown(note)}")
-    out.print(NO_COST)
+    print_forecast(forecast)
     out.print("The policies allow this run. Nothing was sent and nothing was written.")
 
 

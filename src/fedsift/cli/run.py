@@ -42,7 +42,7 @@ def run(
 ) -> None:
     """Run a job; writes result.json, report.html and ledger.jsonl."""
     with errors_as_exit_codes():
-        from fedsift.cli import output, resuming
+        from fedsift.cli import output, predicting, resuming
         from fedsift.cli.prepare import prepare, read_job
 
         read = read_job(job)
@@ -61,11 +61,15 @@ def run(
         resuming.check_place(read, resume=resume)
         with warnings_collected() as remarks, resuming.noting_checkpoints(read):
             ready = prepare(read)
+            # What is left of an interrupted run is not known before it has been read.
+            forecast = None if resume else predicting.predicted(ready)
             with (
                 live_page(read, wanted=live) as page,
                 live_progress(console(errors=True), quiet=quiet or as_json) as observer,
             ):
-                result = ready.run(page.beside(observer))
+                with predicting.timed() as watch:
+                    result = ready.run(page.beside(observer))
+                result = predicting.with_prediction(result, forecast, watch)
                 page.finish(result)
         files = getattr(ready, "files", {})
         present(directory, result, remarks, as_json=as_json, quiet=quiet, files=files)
@@ -100,6 +104,7 @@ def present(
 
 def print_result(out: Console, result: SelectionResult, remarks: list[str]) -> None:
     """Headline, selected features, who learned what, cost."""
+    from fedsift.cli.predicting import comparison
     from fedsift.report import view_of
 
     view = view_of(result)
@@ -111,6 +116,9 @@ def print_result(out: Console, result: SelectionResult, remarks: list[str]) -> N
     out.print(f"Cost: {shown(view.cost)}")
     for remark in (*remarks, *result.warnings):
         out.print(f"Remark: {shown(remark)}")
+    against = comparison(result)
+    if against is not None:
+        out.print(f"Prediction: {against}")
 
 
 def print_paths(out: Console, result: SelectionResult, paths: dict[str, Path]) -> None:

@@ -1,0 +1,140 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a job will cost, for ``plan``; and prediction against reality, for ``run``."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from fedsift.cli.common import console, shown
+from fedsift.cli.tables import table
+from fedsift.errors import FedsiftError
+
+if TYPE_CHECKING:
+    from fedsift.costs import Estimate
+    from fedsift.result import SelectionResult
+
+NOT_PREDICTED = "The cost of this job is not predicted: it has steps, or runs without encryption."
+
+
+def predicted(ready: Any) -> Estimate | None:
+    """The cost of a job that was made ready; None where it cannot be told.
+
+    A job that will be refused is refused by the run itself, with the right words.
+    """
+    from fedsift.costs import estimate, rates_of_this_machine
+    from fedsift.costs.joint import tally_joint
+
+    if getattr(ready.job, "steps", ()) or ready.selector is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            federation, around = getattr(ready, "federation", None), None
+            selector = ready.selector
+            if federation is None:
+                federation, _ = ready.plan()
+                policies = {party: home.policy for party, home in ready.homes.items()}
+                selector = ready.joint.selector(policy=policies)
+                rows = {
+                    party: home.load().n_rows if home.load is not None else federation.n_rows
+                    for party, home in ready.homes.items()
+                }
+                around = tally_joint(ready.joint, federation, selector, rows)
+            return estimate(selector, federation, rates_of_this_machine(), around)
+    except FedsiftError:
+        return None
+
+
+class Stopwatch:
+    """Seconds on the wall and of the processor."""
+
+    seconds = cpu_seconds = 0.0
+
+
+@contextmanager
+def timed() -> Iterator[Stopwatch]:
+    """Take the time of a run."""
+    watch, wall, cpu = Stopwatch(), time.perf_counter(), time.process_time()
+    try:
+        yield watch
+    finally:
+        watch.seconds = time.perf_counter() - wall
+        watch.cpu_seconds = time.process_time() - cpu
+
+
+def with_prediction(
+    result: SelectionResult, forecast: Estimate | None, watch: Stopwatch
+) -> SelectionResult:
+    """The result with what was predicted and what it took."""
+    if forecast is None:
+        return result
+    import msgspec
+
+    took = {"seconds": watch.seconds, "cpu_seconds": watch.cpu_seconds}
+    return msgspec.structs.replace(result, predicted={**forecast.to_plain(), "took": took})
+
+
+def comparison(result: SelectionResult) -> str | None:
+    """One line: prediction against reality."""
+    told = result.predicted
+    if not told:
+        return None
+    took, traffic = told["took"], result.traffic
+    return (
+        f"predicted {amount_of_seconds(told['seconds'])}, took "
+        f"{amount_of_seconds(took['seconds'])} ({amount_of_seconds(took['cpu_seconds'])} of "
+        f"processor time, predicted {amount_of_seconds(told['cpu_seconds'])}); "
+        f"predicted {amount_of_bytes(told['bytes'])}, sent {amount_of_bytes(traffic.n_bytes)}; "
+        f"predicted {told['rounds']} rounds and {told['ciphertexts']} ciphertexts, had "
+        f"{traffic.rounds} and {traffic.ciphertexts}."
+    )
+
+
+def print_forecast(forecast: Estimate | None) -> None:
+    """The table of ``plan``."""
+    out = console()
+    if forecast is None:
+        out.print(NOT_PREDICTED)
+        return
+    made = table("Predicted cost", "what", "amount", numeric=("amount",))
+    made.add_row("time on an idle machine", _between(forecast, "seconds", amount_of_seconds))
+    for phase, seconds in sorted(forecast.phases.items(), key=lambda entry: -entry[1]):
+        made.add_row(f"  processor time: {shown(phase)}", amount_of_seconds(seconds))
+    made.add_row("bytes between parties", _between(forecast, "bytes", amount_of_bytes))
+    made.add_row("rounds", f"{forecast.rounds:,}")
+    made.add_row("messages", f"{forecast.messages:,}")
+    made.add_row("ciphertexts", f"{forecast.ciphertexts:,}")
+    out.print(made)
+    for remark in forecast.remarks:
+        out.print(f"Note: {shown(remark)}")
+
+
+def _between(forecast: Estimate, what: str, words: Any) -> str:
+    """An amount, and the range where the data decides."""
+    text = str(words(forecast.seconds if what == "seconds" else forecast.n_bytes))
+    if not forecast.lowest:
+        return text
+    return f"{text} ({words(forecast.lowest[what])} to {words(forecast.highest[what])})"
+
+
+def amount_of_seconds(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def amount_of_bytes(n_bytes: float) -> str:
+    """Bytes as people say them."""
+    for unit in ("B", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.4g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.4g} GB"

@@ -1,0 +1,388 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""The calibration: how long this machine takes for a unit of each kind of work.
+
+What is timed are the functions that a run calls, on small made-up numbers. Units and what they
+count are the keys below; the files beside this one say how often a run needs each of them.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.crypto.wire import Ciphertexts
+from fedsift.protocol import DrivingRole, Message, Network, Protocol, Role, handles, message
+
+Seconds = dict[str, float]
+
+_SHARE = 0.05
+"""Seconds that one unit is measured for."""
+
+_BRIEFLY = 0.02
+_AT_ONCE = 12
+"""Ciphertexts that are taken in turn: a run has more of them than a processor's cache."""
+
+
+def measure_rates() -> Seconds:
+    """Measure everything that is installed; a few seconds on one core."""
+    rates: Seconds = {}
+    for part in (_messages, _bgv, _paillier, _columns, _vfps, _matrices, _subsets, _networks, _ids):
+        try:
+            rates |= part()
+        except ImportError:
+            continue  # typical rates stand in for what is not installed
+    return rates
+
+
+def per_call(action: Callable[[], Any], share: float = _SHARE) -> float:
+    """Processor seconds of one call, the mean over a share of a second."""
+    action()
+    calls, start = 0, time.process_time()
+    while True:
+        action()
+        calls += 1
+        seconds = time.process_time() - start
+        if seconds > share:
+            return seconds / calls
+
+
+# --- the runtime ------------------------------------------------------------------------------
+
+
+@message(flow="caller -> wall", reveals="nothing: zeros")
+class _Shout(Message, frozen=True):
+    content: Ciphertexts
+
+
+@message(flow="wall -> caller", reveals="nothing: zeros")
+class _Echo(Message, frozen=True):
+    content: Ciphertexts
+
+
+class _Wall(Role, name="wall"):
+    @handles(_Shout)
+    async def answer(self, shout: _Shout, net: Network) -> _Echo:  # noqa: ARG002
+        return _Echo(shout.content)
+
+
+class _Caller(DrivingRole, name="caller"):
+    def __init__(self, steps: Sequence[tuple[int, int]]) -> None:
+        self._steps = steps
+
+    async def drive(self, net: Network) -> list[float]:
+        """Seconds of one request, by size."""
+        found = []
+        for size, rounds in self._steps:
+            shout = _Shout(Ciphertexts("none", (bytes(size),)))
+            await net.ask("wall", shout, _Echo)
+            start = time.process_time()
+            for _ in range(rounds):
+                await net.ask("wall", shout, _Echo)
+            found.append((time.process_time() - start) / rounds)
+        return found
+
+
+def _messages() -> Seconds:
+    from fedsift.runtime import EMBEDDED
+    from fedsift.selectors.execution import versions
+
+    protocol = Protocol("echo", (_Shout, _Echo), (_Caller, _Wall))
+
+    def play(*steps: tuple[int, int]) -> list[float]:
+        nodes: dict[str, Sequence[Role]] = {"a": (_Caller(steps),), "b": (_Wall(),)}
+        found: list[float] = EMBEDDED.play(protocol, nodes).value
+        return found
+
+    small, large = play((16, 40), (1 << 20, 8))
+    start = per_call(play) + per_call(versions)
+    return {
+        "start": start,
+        "call": small,
+        "byte": max(large - small, 0.0) / (2 << 20),
+    }
+
+
+# --- encryption -------------------------------------------------------------------------------
+
+
+def _bgv() -> Seconds:
+    from fedsift.crypto.randomness import uniform_below
+    from fedsift.crypto.seal import (
+        SealOwner,
+        SealParameters,
+        SealPublic,
+        Workspace,
+        plain_primes,
+    )
+
+    prime = plain_primes(8192, 40)[0]
+    parameters = SealParameters("bgv", 8192, 3, prime)
+    context = per_call(lambda: Workspace(parameters))
+    SealOwner(parameters)  # keeps the context that all others use
+    bare = per_call(lambda: SealOwner(parameters))
+    whole = per_call(lambda: SealOwner(parameters, steps=(1, 8)))
+    owner = SealOwner(parameters, steps=(1,), relinearise=True)
+    blobs = owner.public_blobs
+    public = SealPublic(parameters, blobs, rotations=True, relinearise=True)
+    reading = per_call(lambda: SealPublic(parameters, blobs, rotations=True, relinearise=True))
+    space, slots = public.workspace, uniform_below(prime, 8192)
+    fresh = owner.encrypt(slots)
+    turn = cycle([space.ciphertext(owner.encrypt(slots), 3) for _ in range(_AT_ONCE)])
+    dense, index = uniform_below(prime, (256, 256)), np.arange(8192) % 256
+    places = np.stack([np.arange(4096) % 256] * 2)
+
+    def factor() -> Any:
+        picked = dense[np.roll(index[:4096], 3), np.roll(places, -1, axis=1)]
+        return space.encode_factor(picked, 3)
+
+    made, total = cycle([factor() for _ in range(_AT_ONCE)]), space.ciphertext(fresh, 3)
+
+    def add_multiple() -> None:
+        space.evaluator.add_inplace(total, space.evaluator.multiply_plain(next(turn), next(made)))
+
+    def product() -> None:
+        both = space.evaluator.multiply(next(turn), next(turn))
+        space.evaluator.relinearize_inplace(both, public.relinearisation)
+
+    def hide() -> bytes:
+        masked = space.evaluator.add_plain(next(turn), space.encode(uniform_below(prime, 8192)))
+        return public.hide_circuit(masked, 110.0)
+
+    result = hide()
+    return {
+        "bgv context": context,
+        "bgv key": bare,
+        "bgv switch key": max(whole - bare, 0.0) / 2,
+        "bgv switch key read": reading * 3 / 7,
+        "bgv encrypt": per_call(lambda: owner.encrypt(slots)),
+        "bgv encrypt public": per_call(lambda: public.encrypt(slots)),
+        "bgv decrypt": per_call(lambda: owner.decrypt(result)),
+        "bgv load": per_call(lambda: space.ciphertext(fresh, 3)),
+        "bgv factor": per_call(factor),
+        "bgv multiply": per_call(add_multiple),
+        "bgv rotate": per_call(lambda: public.rotate(next(turn), 1)),
+        "bgv product": per_call(product),
+        "bgv hide": per_call(hide),
+    }
+
+
+def _paillier() -> Seconds:
+    import gmpy2
+    from gmpy2 import mpz
+
+    from fedsift.crypto.multiexp import SharedBases, bucket_products, joined_powers
+    from fedsift.crypto.paillier import PaillierPrivateKey
+
+    # How long a search for primes takes is luck: its mean follows from the time of a candidate.
+    fixed = (3 << 1534) | 3
+    candidates = cycle([mpz(secrets.randbits(1536) | fixed) for _ in range(200)])
+    per_candidate = per_call(lambda: gmpy2.is_prime(next(candidates), 40), 0.15)
+    making = 2 * per_candidate * 1536 * math.log(2) / 2
+    key = PaillierPrivateKey.generate(3072)
+    start = time.process_time()
+    key.encrypt_many([1])
+    key.public.rerandomise_many([mpz(5)])
+    tables = time.process_time() - start
+    numbers = key.encrypt_many(list(range(40)))
+    bases = SharedBases(numbers, key.public.n)
+    codes = np.zeros((40, 1), dtype=np.int64)
+    n, square = key.public.n, key.public.n_squared
+    return {
+        "paillier key": making,
+        "paillier tables": tables,
+        "paillier encrypt": per_call(lambda: key.encrypt_many([7])),
+        "paillier decrypt": per_call(lambda: key.decrypt_many([numbers[0]])),
+        "paillier rerandomise": per_call(lambda: key.public.rerandomise_many([numbers[0]])),
+        "paillier read": per_call(lambda: SharedBases(numbers[:1], n)),
+        "paillier multiply": per_call(lambda: bucket_products(bases, codes, 2)) / 40,
+        "paillier merge": per_call(lambda: numbers[0] * numbers[1] % square),
+        "paillier shift": per_call(
+            lambda: joined_powers(numbers[:2], [1, 1], n, digit_bits=512, n_digits=2)
+        )
+        / 512,
+    }
+
+
+# --- numbers of one party ---------------------------------------------------------------------
+
+
+def _table(n_rows: int, n_columns: int) -> tuple[Any, Any]:
+    from fedsift.data import PartyTable, Target
+
+    rng = np.random.default_rng(0)
+    table = PartyTable.from_any(rng.normal(size=(n_rows, n_columns)), name="own")
+    return table, Target.from_values(rng.integers(0, 2, n_rows))
+
+
+def _columns() -> Seconds:
+    from fedsift.crypto.counts import BinnedRows
+    from fedsift.crypto.counts_bgv_rows import two_sides, values_of
+    from fedsift.crypto.masking import MaskingKey, PairwiseMasks
+    from fedsift.maths import moments
+    from fedsift.methods import filter_features
+    from fedsift.methods.filter_scores import Params, plain_scores
+
+    n_rows, n_columns = 2000, 4
+    cells = n_rows * n_columns
+    table, target = _table(n_rows, n_columns)
+    numbers = table.numeric_matrix()
+    keys = [MaskingKey.generate() for _ in range(2)]
+    masks = PairwiseMasks("a", keys[0], {"a": keys[0].public, "b": keys[1].public})
+    contexts = iter(range(10**9))
+    rows = BinnedRows(np.random.default_rng(0).integers(0, 10, (1024, 50), dtype=np.uint8), 10)
+    plain = values_of(rows, 1 << 40)
+    weighted = two_sides(rows, np.full((50, 10), 12345, dtype=object), (1 << 40) - 87)
+    values, labels, edges = list(range(500)), target.codes, np.linspace(-1.0, 1.0, 9)
+    wanted, samples = slice(0, 500), slice(0, 1024)
+    return {
+        "bin cell": per_call(lambda: filter_features.bin_table(table, 10, 5)) / cells,
+        "score cell": per_call(lambda: plain_scores(table, target, Params("gini"))) / cells,
+        "member cell": per_call(lambda: plain(wanted, samples)) / (500 * 1024),
+        "weight cell": per_call(lambda: weighted(slice(500, 1000), samples)) / (500 * 1024),
+        "search column": per_call(
+            lambda: np.append(np.searchsorted(numbers[:, 0], edges, side="right"), n_rows).tolist()
+        ),
+        "sort cell": per_call(lambda: np.sort(numbers, axis=0)) / cells,
+        "moment cell": per_call(lambda: moments.column_sums(numbers[:, 0], labels, 2, np.empty(0)))
+        / n_rows,
+        "mask number": per_call(lambda: masks.mask(values, str(next(contexts)))) / len(values),
+    }
+
+
+def _vfps() -> Seconds:
+    """What participants and the aggregator do for one query, per query and per row of it."""
+    from fedsift.crypto import zero_shares
+    from fedsift.crypto.shuffle import SecretOrder
+    from fedsift.maths.rounded_order import RoundedOrder
+    from fedsift.methods import vfps_local as local
+
+    secret, members, few, many = bytes(32), ("a", "b"), 500, 8000
+    numbers = np.random.default_rng(0).normal(size=(many, 32))
+
+    def works(n_rows: int) -> dict[str, float]:
+        narrow = np.ascontiguousarray(numbers[:n_rows, :2])
+        wide = np.ascontiguousarray(numbers[:n_rows])
+        parts = local.part_of_distance(narrow, 0, 4)
+        order = SecretOrder(secret, 0, n_rows)
+
+        def mask() -> Any:
+            rounded = local.rounded(parts)[order.row_of]
+            return zero_shares.masked(rounded, secret, "c", members, "a")
+
+        return {
+            "distance": per_call(lambda: local.part_of_distance(narrow, 0, 4), _BRIEFLY),
+            "wide": per_call(lambda: local.part_of_distance(wide, 0, 4), _BRIEFLY),
+            "order": per_call(lambda: SecretOrder(secret, 0, n_rows), _BRIEFLY),
+            "round": per_call(mask, _BRIEFLY),
+            "rank": per_call(lambda: RoundedOrder(parts, 2).candidates(5), _BRIEFLY),
+            "sub-ranking": per_call(lambda: local.Ranking(parts, order).block(64), _BRIEFLY),
+        }
+
+    small, large = works(few), works(many)
+    rates = {"distance cell": max(large["wide"] - large["distance"], 0.0) / (30 * many)}
+    del small["wide"], large["wide"]
+    for unit, seconds in small.items():
+        slope = max(large[unit] - seconds, 0.0) / (many - few)
+        rates |= {f"{unit} row": slope, f"{unit} query": max(seconds - few * slope, 0.0)}
+    return rates
+
+
+def _matrices() -> Seconds:
+    """Linear algebra of DCFS, in multiply-adds or numbers."""
+    from scipy.linalg import eigh
+
+    rng = np.random.default_rng(0)
+    n = 200
+    square = rng.normal(size=(n, n))
+    spread = square @ square.T + n * np.eye(n)
+    thin: npt.NDArray[np.float64] = rng.normal(size=(n, 5))
+    return {
+        "matrix product": per_call(lambda: square @ square) / n**3,
+        "matrix solve": per_call(lambda: np.linalg.solve(spread, thin)) / n**3,
+        "matrix eigen": per_call(lambda: np.linalg.eigh(spread)) / n**3,
+        "matrix eigen pair": per_call(lambda: eigh(spread, spread, subset_by_index=[0, 4])) / n**3,
+        "matrix sort": per_call(lambda: np.argsort(square, axis=1, kind="stable"))
+        / (n * n * math.log2(n)),
+        "matrix cell": per_call(lambda: np.maximum(square, square.T) + 2 * square) / (3 * n * n),
+    }
+
+
+def _subsets() -> Seconds:
+    """The nearest-neighbour fitness, per distance, and per distance and column."""
+    from fedsift.maths.subset_fitness import KnnFitness, stratified_folds
+
+    rng = np.random.default_rng(0)
+    seconds = {}
+    y = rng.integers(0, 2, 400)
+    X = rng.normal(size=(400, 96))
+    folds = stratified_folds(y, 5, rng)
+    for n_rows in (100, 400):
+        fitness = KnnFitness(X[:n_rows], y[:n_rows], folds[:n_rows], 3)
+        for n_columns in (4, 96):
+            masks = np.zeros((4, 96), dtype=bool)
+            masks[:, :n_columns] = True
+            taken = per_call(lambda f=fitness, m=masks: f.predictions(m))  # type: ignore[misc]
+            seconds[n_rows, n_columns] = taken / 4
+    slope = max(seconds[400, 96] - seconds[400, 4], 0.0) / 92 / 400**2
+    plain = {n: max(seconds[n, 4] - 4 * slope * n * n, 0.0) for n in (100, 400)}
+    per_distance = max(plain[400] - plain[100], 0.0) / (400**2 - 100**2)
+    return {
+        "subset": max(plain[100] - per_distance * 100**2, 0.0),
+        "subset distance": per_distance,
+        "subset distance column": slope,
+    }
+
+
+def _networks() -> Seconds:
+    """A step of one party's network, and of the top network."""
+    import torch
+
+    from fedsift.methods.fedsdg_inputs import InputEncoder
+    from fedsift.methods.fedsdg_local import LocalPart, PartData
+    from fedsift.methods.fedsdg_messages import Params
+    from fedsift.methods.fedsdg_top import TopSide
+
+    torch.set_num_threads(1)
+    params = Params()
+    seconds = {}
+    rows, gradient = np.arange(64), np.zeros((64, params.embedding))
+    for n_columns in (4, 128):
+        table, target = _table(64, n_columns)
+        encoder = InputEncoder.fit(table, rows)
+        data = PartData(encoder, table)
+        part = LocalPart(encoder, np.full(n_columns, 0.5), params, None, 0)
+
+        def step(part: Any = part, data: Any = data, n: int = n_columns) -> None:
+            part.embed(data.batch(rows), training=True)
+            part.learn(gradient, n)
+
+        seconds[n_columns] = per_call(step)
+    top = TopSide(target, rows, params, 0)
+    outputs = np.zeros((64, params.outputs))
+    slope = max(seconds[128] - seconds[4], 0.0) / (124 * 64)
+    return {
+        "network step": max(seconds[4] - 4 * 64 * slope, 0.0),
+        "network cell": slope,
+        "top step": per_call(lambda: top.learn(rows, outputs)),
+    }
+
+
+def _ids() -> Seconds:
+    """Private set intersection, per id and blinding."""
+    from fedsift.crypto import psi
+    from fedsift.errors import MissingPackage
+
+    try:
+        psi.library()
+    except MissingPackage:
+        return {}
+    ids = [f"{number:032x}" for number in range(150)]
+    return {"blind id": per_call(lambda: psi.SetAsker(ids)) / len(ids)}

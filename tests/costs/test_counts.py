@@ -1,0 +1,164 @@
+"""Predicted counts are those of the run, method by method; seconds are priced by the rates."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+import fedsift as fs
+from fedsift.costs import Rates, estimate, rates, rates_of_this_machine
+from fedsift.costs.estimate import priced
+from fedsift.costs.fpso import different_subsets
+from fedsift.costs.measure import measure_rates
+from fedsift.costs.rates import TYPICAL
+from fedsift.costs.tally import Tally
+from fedsift.methods.fpso_local import Params
+
+TYPICAL_RATES = Rates(TYPICAL)
+
+
+def made_up(n_rows, n_columns, n_classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n_rows)
+    X = rng.normal(size=(n_rows, n_columns))
+    X[:, 0] += y
+    return X, y
+
+
+def vertical(n_rows, n_columns, parties=2, n_classes=2):
+    return fs.split_vertical(*made_up(n_rows, n_columns, n_classes), parties, random_state=0)
+
+
+def horizontal(n_rows, n_columns, parties=3):
+    return fs.split_horizontal(*made_up(n_rows, n_columns), parties, random_state=0)
+
+
+EXACT = {
+    "gini": (fs.FilterSelector("gini", n_features_to_select=3), vertical(300, 8, 3)),
+    "mi of three classes": (
+        fs.FilterSelector("mi", n_features_to_select=2),
+        vertical(200, 6, n_classes=3),
+    ),
+    "f": (fs.FilterSelector("f", n_features_to_select=2), vertical(200, 6)),
+    "counts under Paillier": (
+        fs.FilterSelector("iv", n_features_to_select=2, he="paillier"),
+        vertical(60, 4),
+    ),
+    "pooled gini": (fs.FilterSelector("gini", n_features_to_select=3), horizontal(300, 5)),
+    "pooled f": (fs.FilterSelector("f", n_features_to_select=3), horizontal(300, 5)),
+    "interaction": (fs.InteractionSelector(n_features_to_select=3), vertical(200, 12)),
+    "participants": (
+        fs.VFPSSelector(n_participants=2, n_queries=40, n_groups=4),
+        vertical(400, 8, 4),
+    ),
+    "participants, greedy": (
+        fs.VFPSSelector(n_participants=2, n_queries=10, strategy="greedy"),
+        vertical(300, 8, 4),
+    ),
+    "anchors": (fs.DCFSSelector(n_features_to_select=3), horizontal(120, 12)),
+    "swarms": (fs.FPSOSelector(n_iterations=3, n_rounds=2), horizontal(120, 8)),
+    "a common swarm": (
+        fs.FPSOSelector(n_iterations=3, n_rounds=2, mode="federated-fitness"),
+        horizontal(90, 8),
+    ),
+    "gates": (fs.FedSDGSelector(max_epochs=1, batch_size=128, min_batches=1), vertical(160, 6)),
+}
+
+
+@pytest.mark.parametrize("case", EXACT)
+def test_counts_are_those_of_the_run(case):
+    selector, federation = EXACT[case]
+    selector.set_params(random_state=0)
+
+    told = estimate(selector, federation, TYPICAL_RATES)
+    traffic = selector.fit(federation).result_.traffic
+
+    assert (told.rounds, told.messages) == (traffic.rounds, traffic.messages)
+    assert told.ciphertexts == traffic.ciphertexts
+    assert told.n_bytes == pytest.approx(traffic.n_bytes, rel=0.01)
+    assert 0 < told.seconds <= told.cpu_seconds
+    assert sum(told.phases.values()) == pytest.approx(told.cpu_seconds)
+
+
+def test_seconds_are_counts_times_rates():
+    tally = Tally()
+    tally.do("train", "matrix product", 10)
+    tally.do("encrypt", "bgv encrypt", 3)
+    tally.side_by_side = 10**6
+    seconds = dict.fromkeys(TYPICAL, 0.0) | {"matrix product": 2.0, "bgv encrypt": 5.0}
+
+    wall, cpu, phases = priced(tally, Rates(seconds))
+
+    assert (cpu, phases["train"], phases["encrypt"]) == (35.0, 20.0, 15.0)
+    assert 15.0 < wall <= 35.0  # numerical work is shared by the cores
+
+
+def test_what_the_data_decides_has_a_range():
+    federation = vertical(120, 6)
+    gates = estimate(fs.FedSDGSelector(), federation, TYPICAL_RATES)
+    auto = estimate(fs.InteractionSelector(n_features_to_select="auto"), federation, TYPICAL_RATES)
+
+    for told in (gates, auto):
+        assert told.lowest["bytes"] < told.highest["bytes"]
+        assert told.lowest["bytes"] <= told.n_bytes <= told.highest["bytes"]
+        assert "data decides" in " ".join(told.remarks)
+
+
+def test_runs_for_comparison_are_not_predicted():
+    federation = vertical(60, 4)
+    plain = fs.FilterSelector(n_features_to_select=2, security="plain")
+
+    assert estimate(plain, federation, TYPICAL_RATES) is None
+    assert estimate(fs.FedSDGSelector(he="paillier"), federation, TYPICAL_RATES) is None
+
+
+def test_swarms_come_back_to_subsets_of_few_features():
+    few, _ = different_subsets(4, Params(n_particles=20, n_iterations=25))
+    many, size = different_subsets(40, Params(n_particles=20, n_iterations=25))
+
+    assert few <= 15  # there are no more subsets of four features
+    assert few < many <= 20 * 25 * 4
+    assert 1 <= size <= 40
+
+
+def test_rates_are_measured_once_per_machine(monkeypatch, tmp_path):
+    monkeypatch.delenv("FEDSIFT_CALIBRATION")
+    monkeypatch.setenv("FEDSIFT_CACHE", str(tmp_path))
+    calls = []
+
+    def measured():
+        calls.append(time.time())
+        return {"call": 0.5}
+
+    monkeypatch.setattr("fedsift.costs.measure.measure_rates", measured)
+    first, second = rates_of_this_machine(), rates_of_this_machine()
+
+    assert len(calls) == 1
+    assert first == second
+    assert first.measured
+    assert 0 <= first.age_days < 0.1
+    assert first["call"] == 0.5
+    assert first["bgv encrypt"] == TYPICAL["bgv encrypt"]  # could not be measured
+    assert rates_of_this_machine(refresh=True).measured_at >= second.measured_at
+    assert len(calls) == 2
+
+    monkeypatch.setattr(rates, "machine", lambda: "another one")
+    rates_of_this_machine()
+    assert len(calls) == 3
+    saved = json.loads((tmp_path / "rates.json").read_text())
+    assert saved["machine"] == "another one"
+
+    (tmp_path / "rates.json").write_text("no JSON")
+    rates_of_this_machine()
+    assert len(calls) == 4
+
+
+def test_a_calibration_measures_every_unit():
+    found = measure_rates()
+
+    assert set(found) <= set(TYPICAL)
+    assert set(TYPICAL) - set(found) <= {"blind id", "network step", "network cell", "top step"}
+    # Differences of two measurements may vanish, single ones may not.
+    assert all(seconds >= 0 for seconds in found.values())
+    assert all(found[unit] > 0 for unit in ("call", "bgv encrypt", "bgv rotate", "bin cell"))
