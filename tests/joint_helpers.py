@@ -116,9 +116,7 @@ def rows_homes(columns, label="paid", policies=None):
 
 def at_sites(job, homes, script=run_joint):
     """How every site's part ended; a site is given the parts of its own parties only."""
-    members = {party: party for party in job.parties}
-    if job.neutral is not None:
-        members[job.neutral] = HUB
+    members = {party: party for party in job.parties} | dict.fromkeys(job.neutrals, HUB)
 
     def play(player):
         own = {party: homes[party] for party in player.home if party in homes}

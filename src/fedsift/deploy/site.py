@@ -31,10 +31,13 @@ from fedsift.protocol import Policy
 from fedsift.protocol.policy import OPEN
 from fedsift.runtime import Player
 from fedsift.runtime.line import Patience
+from fedsift.selectors.chain_joint import Keep, run_chain
+from fedsift.selectors.chain_results import PREDICTIONS
 from fedsift.selectors.joint import Home, run_joint
 from fedsift.selectors.joint_job import JointJob
 
 OWN_FILE = "own.json"
+_RESULTS = "results"
 _KEY_LENGTH = 32
 
 
@@ -90,7 +93,7 @@ class Site:
     def members(self) -> dict[str, str]:
         """Party -> member that plays it; neutral parties are played at the hub."""
         members = {party: party for party in self.job.parties}
-        return members if self.job.neutral is None else members | {self.job.neutral: HUB}
+        return members | dict.fromkeys(self.job.neutrals, HUB)
 
     @property
     def pinned(self) -> Mapping[str, bytes]:
@@ -151,6 +154,16 @@ class Site:
             data = party in self.job.parties
             homes[party] = Home(self._load if data else None, self.policy)
         with self._checkpoint() as place:
+            if self.job.steps:
+                result = run_chain(
+                    self.job,
+                    homes,
+                    player,
+                    place=place,
+                    keep_own=self._keep_step(),
+                    keep_predictions=self._keep_predictions,
+                )
+                return None if result is None else msgspec.json.encode(result)
             selector = self.job.selector(checkpoint=None if place is None else str(place))
             result = run_joint(self.job, homes, player, selector=selector, keep_own=self._keep_own)
         return None if result is None else msgspec.json.encode(result)
@@ -200,6 +213,21 @@ class Site:
             yield place
             with contextlib.suppress(OSError):
                 place.rmdir()  # a finished run has left nothing in it
+
+    def _keep_step(self) -> Keep:
+        """All steps so far in one file, as each of them ends."""
+        steps: dict[str, list[dict[str, Any]]] = {}
+
+        def keep(party: str, known: dict[str, Any]) -> None:
+            steps.setdefault(party, []).append(known)
+            self._keep_own(party, {"steps": steps[party]})
+
+        return keep
+
+    def _keep_predictions(self, text: str) -> None:
+        """What the label holder learns in the end stays with it."""
+        place = self.settings.output or self.settings.folder / _RESULTS
+        write_text(place / PREDICTIONS, text, PRIVATE)
 
     def _keep_own(self, party: str, known: dict[str, Any]) -> None:
         """What only this member may know of the run, in its own output folder."""

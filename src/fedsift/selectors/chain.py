@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from fedsift.data import Federation
 from fedsift.data.fingerprint import fingerprint
-from fedsift.errors import ParameterError
+from fedsift.errors import FedsiftError, ParameterError, PolicyViolation
 from fedsift.job_steps import PREDICT, TRAIN, step_seed
 from fedsift.methods.fedsdg_messages import messages_to_predict
 from fedsift.protocol.policy import PlannedDisclosure, check_before
@@ -101,8 +101,9 @@ class Chain:
     def plan(self, federation):
         """Check settings and policies of all steps and list who would learn what.
 
-        Nothing is sent. Steps are planned as if everybody stayed; each is checked again when it
-        begins.
+        Nothing is sent. Steps are planned as if everybody stayed, and as if a single party did
+        besides the label holder; a policy that forbids the latter is only remarked on. Each step is
+        checked again when it begins.
         """
         self._check(federation)
         learning, _ = self._rows(federation)
@@ -116,11 +117,31 @@ class Chain:
             rows += (replace(row, step=number) for row in plan.disclosures)
             notes += (f"Step {number} ({name}): {note}" for note in plan.notes)
             bits.append(plan.security_bits)
+            if number > 1:
+                more, remarks = self._with_few(number, learning)
+                rows += (replace(row, step=number) for row in more)
+                notes += (f"Step {number} ({name}): {remark}" for remark in remarks)
         names = [self._name(step) for step in self.steps]
         if self.held_out is not None:
             rows += (replace(row, step=len(names) + 1) for row in self._planned(learning))
             names.append(PREDICT)
-        return Plan(" > ".join(names), tuple(rows), tuple(notes), min(bits))
+        together = tuple(dict.fromkeys(rows))
+        return Plan(" > ".join(names), together, tuple(dict.fromkeys(notes)), min(bits))
+
+    def _with_few(self, number, federation):
+        """What a step discloses if a single party is left besides the label holder."""
+        rows, remarks, holder = [], [], federation.label_holder
+        for party in federation.tables if federation.setting == "vertical" else ():
+            kept = {p: federation.tables[p].feature_names for p in (holder, party)
+                    if p in federation.tables}  # fmt: skip
+            few = _survivors(federation, kept)
+            try:
+                rows += self._selector(number, few).plan(few).disclosures
+            except PolicyViolation as error:
+                remarks.append(f"If {party!r} alone is left besides {holder!r}: {error.found}")
+            except FedsiftError:
+                continue  # the method needs more parties, and will say so
+        return rows, remarks
 
     def run(self, federation, *, timeout_seconds=None, observer=None):
         """As :meth:`fit`, with a time limit per request and an observer of the progress."""

@@ -238,9 +238,7 @@ class ChainScript:
             outcomes.append(outcome)
         elif predicts is not None and common:
             apart = rows_apart(n_rows, predicts["share"], self._job.seed)[1]
-        mask = np.zeros(n_rows, dtype=bool)
-        mask[apart] = True
-        self._rows = {party: (own[~mask], own[mask]) for party, own in common.items()}
+        self._rows = {party: (np.delete(own, apart), own[apart]) for party, own in common.items()}
         return outcomes
 
     def _tell_rows(self, common: Mapping[str, Rows]) -> tuple[Outcome, Rows]:

@@ -3,8 +3,9 @@
 """The opening of a chain: one meeting in which every site looks at all steps, one match of rows.
 
 What a step discloses can depend on who is left. Where a choice of participants comes before, the
-step is planned for groups of that size in which every party is once; a choice of features is taken
-to leave everybody. Each step is checked again when it begins, with those who are really left.
+step is planned for groups of that size in which every party is once. A choice of features may leave
+everybody or a single party: the plan shows what either would disclose, but a policy that forbids
+the latter is only remarked on. Each step is checked again when it begins, with those who are left.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from fedsift.data.outline import JointFederation
 from fedsift.data.part import Part
+from fedsift.errors import FedsiftError, PolicyViolation
 from fedsift.job_steps import PREDICT
 from fedsift.methods import chain, meeting
 from fedsift.methods.fedsdg_messages import messages_to_predict
@@ -129,6 +131,10 @@ class Opening(JointScript):
                 rows += (replace(row, step=number) for row in plan.disclosures)
                 notes += (f"Step {number} ({step.method}): {note}" for note in plan.notes)
                 bits.append(plan.security_bits)
+            if number > 1 and self._player.home is None:
+                more, remarks = self._with_few(number, agreed, federation)
+                rows += (replace(row, step=number) for row in more)
+                notes += (f"Step {number} ({step.method}): {remark}" for remark in remarks)
         before = self._stages_of_chain(bits[0])
         after = [replace(row, step=n) for row, n in before[1]]
         together = [*before[0], *rows, *after]
@@ -137,6 +143,28 @@ class Opening(JointScript):
         return Plan(
             names, tuple(dict.fromkeys(together)), tuple(dict.fromkeys(notes)), min(bits, default=0)
         )
+
+    def _with_few(
+        self, number: int, agreed: Agreed, federation: JointFederation
+    ) -> tuple[list[PlannedDisclosure], list[str]]:
+        """What a step discloses if a single party is left besides the chair."""
+        chair = self._chain.chair
+        rows: list[PlannedDisclosure] = []
+        remarks: list[str] = []
+        if self._chain.setting == "horizontal":
+            return rows, remarks
+        for party in agreed.features:
+            left = tuple(one for one in self._chain.parties if one in (chair, party))
+            few = {one: names for one, names in agreed.features.items() if one in left}
+            try:
+                plan = self._plan_of_step(number, left, replace(agreed, features=few), federation)
+            except PolicyViolation as error:
+                remarks.append(f"If {party!r} alone is left besides {chair!r}: {error.found}")
+            except FedsiftError:
+                continue  # the method needs more parties, and will say so
+            else:
+                rows += plan.disclosures
+        return rows, remarks
 
     def _stages_of_chain(
         self, security_bits: int
