@@ -31,6 +31,14 @@ METHODS = {
 # With so few participants VF-PS needs a disclosure that is optional elsewhere.
 KINDS = {declaration.kind for _, declaration in method_named("vfps").declarations()}
 POLICIES = {"vfps": {"may_reveal": sorted({*KINDS, "common-ids"})}}
+STEPS = (
+    {"method": "filter", "score": "gini", "n_features_to_select": 3},
+    {"method": "interaction", "n_features_to_select": 2},
+    {"method": "train"} | {k: v for k, v in METHODS["fedsdg"].items() if "features" not in k},
+    {"method": "predict", "share": 0.2},
+)
+"""A chained job; the hub has a part in its second step only."""
+
 HORIZONTAL = ("filter-horizontal", "dcfs", "fpso")
 
 
@@ -105,6 +113,19 @@ class Tables:
                 # Only filters take categories.
                 numeric = list("abcd") if horizontal else [f"{party}_{k}" for k in range(3)]
                 lines.append(f"columns = {_toml(numeric)}")
+        return self._write(name, lines)
+
+    def chained(self) -> Path:
+        """The job file of a chain, for either engine."""
+        text = self.job("interaction").read_text(encoding="utf-8")
+        before, _, after = text.partition("[method]")
+        lines = [before.replace('method = "interaction"\n', "")]
+        lines.append(after[after.index("[[party]]") :])
+        for step in STEPS:
+            lines += ["[[step]]", *(f"{key} = {_toml(value)}" for key, value in step.items())]
+        return self._write("chain", lines)
+
+    def _write(self, name: str, lines: list[str]) -> Path:
         path = self.folder / f"{name}.toml"
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return path

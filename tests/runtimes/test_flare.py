@@ -13,7 +13,7 @@ from fedsift.cli.prepare import prepare, read_job
 from fedsift.deploy.local import LocalFederation
 from fedsift.deploy.submit import fetch
 from fedsift.errors import ConfigError, FedsiftError, MemberDown, PolicyViolation
-from flare_helpers import HORIZONTAL, METHODS, PARTIES, POLICIES, Tables
+from flare_helpers import HORIZONTAL, METHODS, PARTIES, POLICIES, STEPS, Tables
 
 pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed")
 
@@ -80,6 +80,31 @@ def test_the_same_job_gives_the_same_result(federation, tables, name):
     assert there.shape == here.shape
     assert there.warnings == here.warnings
     assert there.security_bits == here.security_bits >= 128
+
+
+def test_the_same_chain_gives_the_same_result(federation, tables):
+    settle(federation, tables, "filter")
+    job = tables.chained()
+    place = federation.kits["bank"].settings / "results" / "predictions.csv"
+    ready = prepare(read_job(job))
+
+    here = ready.run()
+    there = federation.submit(job)
+
+    assert [step.method for step in there.steps] == [step["method"] for step in STEPS]
+    assert there.selected == here.selected
+    for one, other in zip(there.steps, here.steps, strict=True):
+        assert one.selected == other.selected
+        assert one.scores == (close(other.scores) if one.method == "interaction" else other.scores)
+        assert one.parameters == other.parameters
+        assert one.traffic.rounds == other.traffic.rounds
+    assert rows(there) == rows(here)
+    assert learned(there) == learned(here)
+    assert there.warnings == here.warnings
+    # The label holder has the predictions, and nobody else does.
+    assert place.read_text() == ready.files["predictions.csv"]
+    kits = federation.kits["bank"].folder.parent
+    assert [path for path in kits.rglob("predictions.csv") if path != place] == []
 
 
 def test_rows_were_matched_by_ids_that_only_some_have(federation, tables):
