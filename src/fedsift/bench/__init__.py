@@ -26,7 +26,7 @@ def _suite(name: str) -> Suite:
 
 SUITES: dict[str, Suite] = {
     name: _suite(name)
-    for name in ("dcfs", "fedsdg", "filters", "fpso", "interaction", "runtime", "vfps")
+    for name in ("costs", "dcfs", "fedsdg", "filters", "fpso", "interaction", "runtime", "vfps")
 }
 PROFILES = ("smoke", "regular", "paper")
 

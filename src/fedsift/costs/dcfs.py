@@ -99,4 +99,4 @@ def _member(tally: Tally, table: PartyTable, params: Params) -> None:
 def _masked(tally: Tally, ask: Message, n_numbers: int, limbs: int, n_parties: int) -> None:
     sums = MaskedArray.of(np.zeros((n_numbers, limbs), dtype=np.uint64))
     tally.ask(ask, said.MaskedSums(sums), others=n_parties)
-    tally.do("mask", "mask number", n_numbers * n_parties * (n_parties - 1))
+    tally.mask(n_numbers, n_parties)

@@ -181,7 +181,8 @@ class _Walk:
         answer: Message = said.SingleOutputs(numbers)
         if self._pairwise:
             answer = said.OutputShare(numbers)
-            self.tally.do("mask", "mask number", times * n * (n - 1) * size * shape[1])
+            count = times * size * shape[1]
+            self.tally.do("mask", "mask number peer", count * n * (n - 1))
         sealed = frame(said.MaskedOutputs(_EMPTY), (plan.n_chunks, ring.result_bytes))
         self.tally.ask(sealed, Frame(answer), others=n, times=times)
         self._products(n * times, plan.n_chunks, plan.n_chunks, plan.forward_terms, shared=True)

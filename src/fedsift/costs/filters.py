@@ -195,5 +195,4 @@ def _masked(
     """A request that everybody answers with masked numbers."""
     sums = MaskedArray.of(np.zeros((n_numbers, limbs), dtype=np.uint64))
     tally.ask(ask, horizontal.MaskedSums(sums), others=n_parties, times=times)
-    peers = n_parties * (n_parties - 1)
-    tally.do("mask", "mask number", times * n_numbers * peers)
+    tally.mask(times * n_numbers, n_parties)

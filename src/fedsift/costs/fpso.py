@@ -42,7 +42,7 @@ def tally_fpso(federation: Federation, params: Params) -> Tally:
         tally.ask(said.Candidates(1, masks), _answer(params, n), others=n, times=rounds)
         tally.ask(chosen, others=n, times=rounds)
         numbers = n * rounds
-    tally.do("mask", "mask number", numbers * n * (n - 1))
+    tally.mask(numbers, n)
     n_subsets, size = different_subsets(m, params)
     rounds = params.n_rounds if params.mode == "rounds" else 1
     n_tried = n_subsets + (n - 1) * rounds

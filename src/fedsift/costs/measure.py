@@ -234,14 +234,18 @@ def _columns() -> Seconds:
     cells = n_rows * n_columns
     table, target = _table(n_rows, n_columns)
     numbers = table.numeric_matrix()
-    keys = [MaskingKey.generate() for _ in range(2)]
-    masks = PairwiseMasks("a", keys[0], {"a": keys[0].public, "b": keys[1].public})
+    keys = {name: MaskingKey.generate() for name in "abcde"}
+    publics = {name: key.public for name, key in keys.items()}
+    few = PairwiseMasks("a", keys["a"], {name: publics[name] for name in "ab"})
+    many = PairwiseMasks("a", keys["a"], publics)
     contexts = iter(range(10**9))
     rows = BinnedRows(np.random.default_rng(0).integers(0, 10, (1024, 50), dtype=np.uint8), 10)
     plain = values_of(rows, 1 << 40)
     weighted = two_sides(rows, np.full((50, 10), 12345, dtype=object), (1 << 40) - 87)
     values, labels, edges = list(range(500)), target.codes, np.linspace(-1.0, 1.0, 9)
     wanted, samples = slice(0, 500), slice(0, 1024)
+    alone = per_call(lambda: few.mask(values, str(next(contexts))))
+    peer = max(per_call(lambda: many.mask(values, str(next(contexts)))) - alone, 0.0) / 3
     return {
         "bin cell": per_call(lambda: filter_features.bin_table(table, 10, 5)) / cells,
         "score cell": per_call(lambda: plain_scores(table, target, Params("gini"))) / cells,
@@ -253,7 +257,8 @@ def _columns() -> Seconds:
         "sort cell": per_call(lambda: np.sort(numbers, axis=0)) / cells,
         "moment cell": per_call(lambda: moments.column_sums(numbers[:, 0], labels, 2, np.empty(0)))
         / n_rows,
-        "mask number": per_call(lambda: masks.mask(values, str(next(contexts)))) / len(values),
+        "mask number": max(alone - peer, 0.0) / len(values),
+        "mask number peer": peer / len(values),
     }
 
 

@@ -100,6 +100,11 @@ class Tally:
             self.n_bytes += made.n_bytes * others * times
             self.ciphertexts += made.ciphertexts * others * times
 
+    def mask(self, n_numbers: float, n_parties: int) -> None:
+        """Everybody masks some numbers against everybody else; somebody adds them up."""
+        self.do("mask", "mask number", n_numbers * (n_parties + 1))
+        self.do("mask", "mask number peer", n_numbers * n_parties * (n_parties - 1))
+
     def add(self, other: Tally) -> None:
         """Count another part of the run in."""
         self.rounds += other.rounds
