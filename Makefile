@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test faults check fix docs reproduce bench clean
+.PHONY: demo test faults browser browser-tests check fix docs reproduce bench clean
 
 demo: $(STAMP)
 	$(BIN)/fedsift demo
@@ -17,6 +17,15 @@ test: $(STAMP)
 
 faults: $(STAMP)
 	$(BIN)/python -m pytest -m faults tests/runtimes
+
+# Chromium and what drives it; 'make test' skips tests/browser on machines without.
+browser: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[browser]'
+	command -v chromium > /dev/null || { apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium; }
+
+browser-tests: browser
+	FEDSIFT_BROWSER=required $(BIN)/python -m pytest tests/browser
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -173,6 +173,62 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         return write_atomically(path, html.render(self))
 
+    # Plots for notebooks: each draws on matplotlib axes, new ones if none are given.
+
+    def plot_ranking(self, ax: Any = None) -> Any:
+        """Draw the scores of the best features, by party."""
+        from fedsift.report import plots
+
+        return plots.ranking(self, ax)
+
+    def plot_participants(self, ax: Any = None) -> Any:
+        """Draw what participants are worth, with standard errors."""
+        from fedsift.report import plots
+
+        return plots.participants(self, ax)
+
+    def plot_gates(self, ax: Any = None) -> Any:
+        """Draw open gates by epoch."""
+        from fedsift.report import plots
+
+        return plots.gates(self, ax)
+
+    def plot_losses(self, ax: Any = None) -> Any:
+        """Draw training and validation loss by epoch."""
+        from fedsift.report import plots
+
+        return plots.losses(self, ax)
+
+    def plot_convergence(self, ax: Any = None) -> Any:
+        """Draw the accuracy of the swarms' best subset by step."""
+        from fedsift.report import plots
+
+        return plots.convergence(self, ax)
+
+    def plot_accuracy(self, ax: Any = None) -> Any:
+        """Draw accuracy against number of features."""
+        from fedsift.report import plots
+
+        return plots.accuracy(self, ax)
+
+    def plot_interaction(self, ax: Any = None) -> Any:
+        """Draw the interactions of features as a heat map."""
+        from fedsift.report import plots
+
+        return plots.interaction(self, ax)
+
+    def plot_redundancy(self, ax: Any = None) -> Any:
+        """Draw the redundancy of participants as a heat map."""
+        from fedsift.report import plots
+
+        return plots.redundancy(self, ax)
+
+    def plot_traffic(self, ax: Any = None, *, by: str = "message") -> Any:
+        """Draw bytes by message or party, or seconds by phase."""
+        from fedsift.report import plots
+
+        return plots.traffic(self, ax, by=by)
+
 
 def write_atomically(path: str | os.PathLike[str], text: str) -> Path:
     """Write a text file so that a crash leaves the old file or the new one, never half of it."""
