@@ -23,6 +23,10 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
+# Remarks of their own: without any, a federation looks through all columns for some.
+_SOME_ROWS = "Only the rows of one fold take part."
+_SHUFFLED = "The labels are shuffled, as a control."
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -151,7 +155,7 @@ def take_rows(federation: Federation, rows: Integers) -> Federation:
             tables={party: table.take(rows) for party, table in federation.tables.items()},
             target=None if federation.target is None else federation.target.take(rows),
             row_order={party: own[rows] for party, own in federation.row_order.items()},
-            warnings=(),
+            warnings=(*federation.warnings, _SOME_ROWS),
         )
     tables, targets, order, start = {}, {}, {}, 0
     for party, table in federation.tables.items():
@@ -172,7 +176,7 @@ def take_rows(federation: Federation, rows: Integers) -> Federation:
         column_order={party: federation.column_order[party] for party in tables}
         if federation.column_order
         else {},
-        warnings=(),
+        warnings=(*federation.warnings, _SOME_ROWS),
     )
 
 
@@ -183,12 +187,12 @@ def with_permuted_labels(federation: Federation, seed: int) -> Federation:
         return federation
     shuffled = target.take(np.random.default_rng(seed).permutation(target.n_rows))
     if federation.setting == "vertical":
-        return replace(federation, target=shuffled)
+        return replace(federation, target=shuffled, warnings=(*federation.warnings, _SHUFFLED))
     targets, start = {}, 0
     for party, table in federation.tables.items():
         targets[party] = shuffled.take(np.arange(start, start + table.n_rows))
         start += table.n_rows
-    return replace(federation, targets=dict(targets))
+    return replace(federation, targets=dict(targets), warnings=(*federation.warnings, _SHUFFLED))
 
 
 def _numbers(pieces: list[Column]) -> Floats:

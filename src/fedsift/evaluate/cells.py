@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fedsift.data import Federation
 from fedsift.errors import FedsiftError
 from fedsift.evaluate.cases import Case, Mask, joint_target, take_rows, with_permuted_labels
 from fedsift.evaluate.controls import LocalModels, random_scores
@@ -183,6 +184,7 @@ class Workplace:
         self.models, self.folds, self.security = models, folds, security
         self._timeout_seconds = timeout_seconds
         self._splits: dict[tuple[int, int], list[Split]] = {}
+        self._last_train: tuple[tuple[int, int, int], Federation] | None = None
 
     def split(self, task: Task) -> Split:
         """The rows of a task's split."""
@@ -190,6 +192,14 @@ class Workplace:
         if key not in self._splits:
             self._splits[key] = make_splits(self.cases[task.case], self.folds, (task.seed,))
         return self._splits[key][task.fold]
+
+    def train(self, task: Task) -> Federation:
+        """The federation with the training rows of a task; tasks of a split come together."""
+        key = (task.case, task.seed, task.fold)
+        if self._last_train is None or self._last_train[0] != key:
+            rows = self.split(task).train
+            self._last_train = key, take_rows(self.cases[task.case].federation, rows)
+        return self._last_train[1]
 
     def key(self, task: Task) -> str:
         """Stands for a task and everything its outcome depends on."""
@@ -223,16 +233,18 @@ class Workplace:
             return Cell(**facts, failed=error.one_line)
 
     def _outcome(self, task: Task, case: Case, split: Split) -> dict[str, Any]:
-        labels = case.pooled.y[split.train] if len(case.pooled.y) else None
-        shuffle = None
-        if task.permutation and labels is not None:
-            shuffle = _shuffle_seed(split, task.permutation)
-            labels = _shuffled_labels(case, split, shuffle)
+        federation = self.train(task)
+        if task.permutation:
+            federation = with_permuted_labels(federation, _shuffle_seed(split, task.permutation))
+        target = joint_target(federation)
+        labels = None
+        if target is not None:
+            labels = target.codes if target.kind == "classes" else target.values
         judge = None
         if labels is not None:
             judge = Judge(case.pooled, split.train, split.test, labels, self.models, split.seed)
         if task.kind in (METHOD, PEER, POOLED):
-            found = self._selection(task, case, split, labels, shuffle)
+            found = self._selection(task, case, split, federation, labels)
             features = found.pop("features")
             if judge is not None and not task.secure:
                 found["scores"] = judge.scores(features)
@@ -241,14 +253,11 @@ class Workplace:
         return self._control(task, case, split, judge)
 
     def _selection(
-        self, task: Task, case: Case, split: Split, labels: Any, shuffle: int | None
+        self, task: Task, case: Case, split: Split, federation: Federation, labels: Any
     ) -> dict[str, Any]:
         """Run a method, a peer, or a method's counterpart on open data."""
         assert task.contestant is not None  # noqa: S101 - these kinds have one
         contestant = self.contestants[task.case][task.contestant]
-        federation = take_rows(case.federation, split.train)
-        if shuffle is not None:
-            federation = with_permuted_labels(federation, shuffle)
         start, cpu_start = time.perf_counter(), time.process_time()
         cost: dict[str, Any] = {}
         mask: Mask | None
@@ -272,7 +281,7 @@ class Workplace:
         }
 
     def _run(
-        self, contestant: Contestant, federation: Any, security: str, seed: int
+        self, contestant: Contestant, federation: Federation, security: str, seed: int
     ) -> tuple[Mask, dict[str, Any]]:
         selector = contestant.selector(security, seed)
         selector.run(federation, timeout_seconds=self._timeout_seconds)
@@ -314,11 +323,3 @@ def program_digest() -> str:
 def _shuffle_seed(split: Split, permutation: int) -> int:
     """Every split and every shuffle has an order of labels of its own."""
     return int(np.random.default_rng([split.seed, split.fold, permutation]).integers(2**31))
-
-
-def _shuffled_labels(case: Case, split: Split, seed: int) -> Any:
-    """The training labels in the order that the methods get them."""
-    train = take_rows(case.federation, split.train)
-    target = joint_target(with_permuted_labels(train, seed))
-    assert target is not None  # noqa: S101 - only called where there are labels
-    return target.codes if target.kind == "classes" else target.values

@@ -198,8 +198,9 @@ def _shuffled(data: DataOutcome) -> Sheet:
     for row in data.rows:
         for model, check in row.leak.items():
             verdict = "chance" if check.passed else "NOT CHANCE"
-            if check.first is not None:
-                verdict += f" (first {check.first:.3f}, checked again)"
+            if check.earlier:
+                values = ", ".join(f"{value:.3f}" for value in check.earlier)
+                verdict += f" (before: {values})"
             value = f"{check.value:.3f} ({check.standard_error:.3f})"
             chance = f"{check.chance:.3f}" if check.metric != "r2" else "at most 0"
             rows.append((clean(row.label), model, value, chance, str(check.n), verdict))

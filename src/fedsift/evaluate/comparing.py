@@ -17,7 +17,7 @@ from fedsift.evaluate.cells import METHOD, PEER, Contestant, Workplace
 from fedsift.evaluate.comparison import Comparison, DataOutcome
 from fedsift.evaluate.downstream import check_models
 from fedsift.evaluate.journal import Journal
-from fedsift.evaluate.peers import need, peer_named
+from fedsift.evaluate.peers import missing_package, peer_named
 from fedsift.evaluate.runner import Echo, Run
 from fedsift.evaluate.splits import count_copies, make_splits
 from fedsift.evaluate.tables import outcome_of
@@ -57,7 +57,8 @@ def compare(
         Estimators such as ``FilterSelector("gini")``; they are not fitted. A list with one entry
         per federation gives each its own.
     peers : sequence of str
-        Selectors of other packages on pooled data; see `fedsift.evaluate.peers`.
+        Selectors of other packages on pooled data, see `fedsift.evaluate.peers`; those that are not
+        installed are left out with a note.
     models : sequence of str
         Downstream models; see `fedsift.evaluate.downstream`.
     folds, seeds, seed : int
@@ -163,7 +164,6 @@ def check_ahead(workplace: Workplace, seed: int) -> None:
         federation = take_rows(case.federation, first.train)
         for contestant in contestants:
             if contestant.kind == PEER:
-                need(peer_named(contestant.name))
                 continue
             security = contestant.security(workplace.security)
             try:
@@ -241,7 +241,9 @@ def _unfit(contestant: Contestant, case: Case) -> str:
     """Why a contestant cannot take part, or nothing."""
     setting = case.federation.setting
     if contestant.kind == PEER:
-        peer_named(contestant.name)
+        missing = missing_package(peer_named(contestant.name))
+        if missing:
+            return f"{contestant.label} is left out: {missing}"
         if case.pooled.target is None:
             return f"{contestant.label} is left out: the federation has no labels."
         return ""

@@ -4,8 +4,8 @@
 
 Selection and models see training rows with shuffled labels; test rows keep their true ones. Nothing
 is left to learn, so balanced accuracy must be 1 / number of classes and R2 at most 0, within two
-standard errors. A method that does better has seen the test rows. One method in twenty is outside
-by bad luck, so an alarm is checked once more with fresh shuffles, and only these decide.
+standard errors. A method that does better has seen the test rows. One check in twenty is outside by
+bad luck, so an alarm must be confirmed twice, by fresh shuffles each time; the last ones decide.
 """
 
 from __future__ import annotations
@@ -18,6 +18,34 @@ import msgspec
 
 WIDTH = 2.0
 """Standard errors that chance may be away."""
+
+ROUNDS = 3
+"""The first shuffles, and two rounds that may confirm an alarm."""
+
+FRESH = 2
+"""Shuffles of a later round for every one of the first."""
+
+
+def round_of(permutation: int, permutations: int) -> int:
+    """Round, from 0, that a shuffle of a split belongs to; shuffles are numbered from 1.
+
+    Examples
+    --------
+    >>> [round_of(number, 1) for number in (1, 2, 3, 4, 5)]
+    [0, 1, 1, 2, 2]
+    """
+    if permutation <= permutations:
+        return 0
+    return 1 + (permutation - permutations - 1) // (FRESH * permutations)
+
+
+def shuffles_of(number: int, permutations: int) -> range:
+    """The shuffles of every split that a round has."""
+    if number == 0:
+        return range(1, permutations + 1)
+    start = 1 + permutations + (number - 1) * FRESH * permutations
+    return range(start, start + FRESH * permutations)
+
 
 _ROUNDING = 1e-9
 
@@ -35,8 +63,8 @@ class LeakCheck(msgspec.Struct, frozen=True):
     n : int
         Number of these shuffles.
     passed : bool
-    first : float or None
-        What the first shuffles gave, if they raised an alarm that was checked again.
+    earlier : tuple of float
+        What earlier shuffles gave that raised an alarm.
     """
 
     metric: str
@@ -45,7 +73,7 @@ class LeakCheck(msgspec.Struct, frozen=True):
     chance: float
     n: int
     passed: bool
-    first: float | None = None
+    earlier: tuple[float, ...] = ()
 
 
 def check_chance(
@@ -54,7 +82,7 @@ def check_chance(
     variances: Sequence[float] = (),
     *,
     metric: str = "balanced_accuracy",
-    first: float | None = None,
+    earlier: tuple[float, ...] = (),
 ) -> LeakCheck | None:
     """Whether scores on shuffled labels are chance.
 
@@ -68,7 +96,7 @@ def check_chance(
         too small, so the larger of the two standard errors counts.
     metric : str
         With ``r2`` anything below chance passes: bad predictions are worse than the mean.
-    first : float, optional
+    earlier : tuple of float
         Kept in the outcome.
 
     Examples
@@ -85,4 +113,4 @@ def check_chance(
         error = max(error, math.sqrt(statistics.fmean(variances) / n))
     away = mean - chance if metric == "r2" else abs(mean - chance)
     passed = away <= WIDTH * error + _ROUNDING
-    return LeakCheck(metric, mean, error, chance, n, passed, first)
+    return LeakCheck(metric, mean, error, chance, n, passed, earlier)

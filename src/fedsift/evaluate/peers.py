@@ -72,7 +72,7 @@ def peer_named(name: str) -> Peer:
 
 
 def need(peer: Peer) -> None:
-    """Refuse a peer whose package is not there, before a long comparison."""
+    """Refuse a peer whose package is not there."""
     try:
         _imported(peer.module)
     except ImportError as error:
@@ -82,6 +82,15 @@ def need(peer: Peer) -> None:
             "Peers are optional and come with other licences.",
             f"Install it with: pip install {peer.package}",
         ) from error
+
+
+def missing_package(peer: Peer) -> str:
+    """What is not there, in a sentence, or nothing."""
+    try:
+        need(peer)
+    except MissingPackage as error:
+        return f"{error.found} {error.action}"
+    return ""
 
 
 def peer_selection(

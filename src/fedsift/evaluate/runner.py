@@ -18,15 +18,13 @@ from fedsift.evaluate.cells import (
     Workplace,
 )
 from fedsift.evaluate.journal import Journal
+from fedsift.evaluate.leak_check import ROUNDS, shuffles_of
 from fedsift.evaluate.pooled import has_counterpart
 from fedsift.evaluate.shuffles import leak_checks
-from fedsift.evaluate.workers import work_through
+from fedsift.evaluate.workers import Crew
 
 ALL_ROW = "all features"
 LOCAL_ROW = "local only"
-FRESH = 2
-"""Fresh shuffles per first one when an alarm is checked again."""
-
 Echo = Callable[[str], None]
 
 
@@ -61,9 +59,11 @@ class Run:
     def go(self) -> None:
         """Do everything; Ctrl-C ends early and leaves what is finished."""
         try:
-            self._work(list(self._verifications()) + list(self._first()))
-            self._work(list(self._random()))
-            self._work(list(self._after_alarms()))
+            with Crew(self.workplace, self.n_workers) as crew:
+                self._work(crew, [*self._verifications(), *self._first()])
+                self._work(crew, list(self._random()))
+                for number in range(1, ROUNDS):
+                    self._work(crew, list(self._after_alarms(number)))
         except KeyboardInterrupt:
             self.interrupted = True
 
@@ -113,8 +113,8 @@ class Run:
                 for (seed, fold), size in sizes.items():
                     yield Task(case, seed, fold, RANDOM, row, amount=size)
 
-    def _after_alarms(self) -> Iterator[Task]:
-        """Fresh shuffles for rows that were not chance the first time."""
+    def _after_alarms(self, number: int) -> Iterator[Task]:
+        """Fresh shuffles for rows that were not chance in the round before."""
         for case, data in enumerate(self.workplace.cases):
             own = [c for c in self.cells if c.data == data.name]
             for row in dict.fromkeys(c.row for c in own):
@@ -124,16 +124,8 @@ class Run:
                 self.echo(f"{data.name}, {row}: an alarm, checked again with fresh shuffles")
                 kind = next(c.kind for c in own if c.row == row)
                 for seed, fold in self._splits():
-                    for shuffle in range(FRESH * self.permutations):
-                        yield Task(
-                            case,
-                            seed,
-                            fold,
-                            kind,
-                            row,
-                            self._number(case, row),
-                            self.permutations + 1 + shuffle,
-                        )
+                    for shuffle in shuffles_of(number, self.permutations):
+                        yield Task(case, seed, fold, kind, row, self._number(case, row), shuffle)
 
     def _number(self, case: int, row: str) -> int | None:
         for number, contestant in enumerate(self.workplace.contestants[case]):
@@ -141,7 +133,7 @@ class Run:
                 return number
         return None
 
-    def _work(self, tasks: list[Task]) -> None:
+    def _work(self, crew: Crew, tasks: list[Task]) -> None:
         keys = {task: self.workplace.key(task) for task in tasks}
         known = [task for task in tasks if keys[task] in self.journal.known]
         self.cells += [self.journal.known[keys[task]] for task in known]
@@ -154,7 +146,7 @@ class Run:
             self.journal.add(keys[task], cell)
             self.echo(f"{len(self.cells)} done: {line_of(cell)}")
 
-        work_through(self.workplace, left, self.n_workers, done)
+        crew.work_through(left, done)
 
 
 def pooled_row(label: str) -> str:

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 
 from fedsift.evaluate.cells import Cell
-from fedsift.evaluate.leak_check import LeakCheck, check_chance
+from fedsift.evaluate.leak_check import ROUNDS, LeakCheck, check_chance, round_of
 
 
 def leak_checks(cells: Sequence[Cell], permutations: int) -> dict[str, LeakCheck]:
@@ -19,26 +19,30 @@ def leak_checks(cells: Sequence[Cell], permutations: int) -> dict[str, LeakCheck
     cells : sequence of Cell
         Of one row; those with true labels are passed over.
     permutations : int
-        First shuffles per split. Any beyond were made after an alarm, and only they decide.
+        First shuffles per split. Those beyond were made after an alarm, in rounds: the last one
+        decides.
     """
-    first = [c for c in cells if 0 < c.permutation <= permutations and c.scores]
-    fresh = [c for c in cells if c.permutation > permutations and c.scores]
-    verdicts = {}
-    for model in next(iter(cell.scores for cell in first), {}):
-        found = _check(first, model, None)
-        if found is not None and fresh:
-            found = _check(fresh, model, found.value) or found
-        if found is not None:
-            verdicts[model] = found
+    shuffled = [cell for cell in cells if cell.permutation and cell.scores]
+    verdicts: dict[str, LeakCheck] = {}
+    for number in range(ROUNDS):
+        own = [c for c in shuffled if round_of(c.permutation, permutations) == number]
+        for model in next(iter(cell.scores for cell in own), {}):
+            last = verdicts.get(model)
+            if last is not None and last.passed:
+                continue  # the alarm was another model's
+            earlier = () if last is None else (*last.earlier, last.value)
+            found = _check(own, model, earlier)
+            if found is not None:
+                verdicts[model] = found
     return verdicts
 
 
-def _check(cells: Sequence[Cell], model: str, earlier: float | None) -> LeakCheck | None:
+def _check(cells: Sequence[Cell], model: str, earlier: tuple[float, ...]) -> LeakCheck | None:
     scores = [cell.scores[model] for cell in cells if model in cell.scores]
     if not scores or "r2" in scores[0]:
-        return check_chance([s["r2"] for s in scores], 0.0, metric="r2", first=earlier)
+        return check_chance([s["r2"] for s in scores], 0.0, metric="r2", earlier=earlier)
     chance = statistics.fmean(s["chance"] for s in scores)
     # Test rows of a split may lack a rare class, which makes guessing the others easier.
     values = [s["balanced_accuracy"] - s["chance"] + chance for s in scores]
     variances = [s["variance_of_guessing"] for s in scores]
-    return check_chance(values, chance, variances, first=earlier)
+    return check_chance(values, chance, variances, earlier=earlier)

@@ -19,53 +19,67 @@ _PATIENCE_SECONDS = 5.0
 Done = Callable[[Task, Cell], None]
 
 
-def work_through(workplace: Workplace, tasks: Sequence[Task], n_workers: int, done: Done) -> None:
-    """Carry out tasks; ``done`` gets every cell as it comes.
+class Crew:
+    """Carries out tasks in this process, or in several that live as long as the crew.
 
     Parameters
     ----------
     workplace : Workplace
-    tasks : sequence of Task
     n_workers : int
         1 stays in this process.
-    done : callable
-        Called here with the task and its cell.
     """
-    if n_workers <= 1 or len(tasks) <= 1:
-        for task in tasks:
-            done(task, workplace.do(task))
-        return
-    # Workers read this before they import numpy: one thread each.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
-    # Fresh processes: a forked one would inherit locks of threads that it does not have.
-    context = multiprocessing.get_context("spawn")
-    crew: dict[Connection, Any] = {}
-    try:
-        for _ in range(min(n_workers, len(tasks))):
-            here, there = context.Pipe()
-            process = context.Process(target=_serve, args=(there, workplace), daemon=True)
-            process.start()
-            there.close()
-            crew[here] = process
-        _hand_out(crew, iter(tasks), done)
-    finally:
-        _send_home(crew)
 
+    def __init__(self, workplace: Workplace, n_workers: int = 1) -> None:
+        self._workplace, self._n_workers = workplace, n_workers
+        self._crew: dict[Connection, Any] = {}
 
-def _hand_out(crew: dict[Connection, Any], waiting: Iterator[Task], done: Done) -> None:
-    busy: dict[Connection, Task] = {}
-    for connection in crew:
-        _next(connection, waiting, busy)
-    while busy:
-        ready = wait(list(busy), timeout=_PATIENCE_SECONDS)
-        for connection in [one for one in busy if one in ready]:
-            try:
-                cell = connection.recv()
-            except (EOFError, OSError):
-                raise _lost(crew[connection], busy[connection]) from None
-            done(busy.pop(connection), cell)
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for connection in self._crew:
+            connection.close()
+        for process in self._crew.values():
+            process.terminate()
+            process.join(_PATIENCE_SECONDS)
+            if process.is_alive():
+                process.kill()
+                process.join(_PATIENCE_SECONDS)
+        self._crew.clear()
+
+    def work_through(self, tasks: Sequence[Task], done: Done) -> None:
+        """Carry out tasks; ``done`` is called here with every task and its cell as they come."""
+        if self._n_workers <= 1:
+            for task in tasks:
+                done(task, self._workplace.do(task))
+            return
+        while len(self._crew) < min(self._n_workers, len(tasks)):
+            self._hire()
+        waiting = iter(tasks)
+        busy: dict[Connection, Task] = {}
+        for connection in self._crew:
             _next(connection, waiting, busy)
+        while busy:
+            ready = wait(list(busy), timeout=_PATIENCE_SECONDS)
+            for connection in [one for one in busy if one in ready]:
+                try:
+                    cell = connection.recv()
+                except (EOFError, OSError):
+                    raise _lost(self._crew[connection], busy[connection]) from None
+                done(busy.pop(connection), cell)
+                _next(connection, waiting, busy)
+
+    def _hire(self) -> None:
+        # Workers read this before they import numpy: one thread each.
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+            os.environ.setdefault(name, "1")
+        # Fresh processes: a forked one would inherit locks of threads that it does not have.
+        context = multiprocessing.get_context("spawn")
+        here, there = context.Pipe()
+        process = context.Process(target=_serve, args=(there, self._workplace), daemon=True)
+        process.start()
+        there.close()
+        self._crew[here] = process
 
 
 def _next(connection: Connection, waiting: Iterator[Task], busy: dict[Connection, Task]) -> None:
@@ -73,17 +87,6 @@ def _next(connection: Connection, waiting: Iterator[Task], busy: dict[Connection
     if task is not None:
         connection.send(task)
         busy[connection] = task
-
-
-def _send_home(crew: dict[Connection, Any]) -> None:
-    for connection in crew:
-        connection.close()
-    for process in crew.values():
-        process.terminate()
-        process.join(_PATIENCE_SECONDS)
-        if process.is_alive():
-            process.kill()
-            process.join(_PATIENCE_SECONDS)
 
 
 def _lost(process: Any, task: Task) -> RunEnded:
