@@ -1,4 +1,7 @@
-"""Few anchors do not hide who is in the data from whoever has images and anchors; roles do."""
+"""Few anchors do not hide who is in the data from whoever has images and anchors; roles do.
+
+That neither role of the server mode tells members apart is part of the attack suite.
+"""
 
 import numpy as np
 import pytest
@@ -34,18 +37,6 @@ def test_a_member_of_the_open_mode_tells_members_from_strangers(wide, target):
     """A quarter of the columns as anchors, the default: the number of anchors is no protection."""
     found = [dcfs_attack.seen_openly(run) for run in recordings(wide, "open", target, 3)]
     assert np.mean(found) > 0.9
-
-
-def test_a_member_of_the_server_mode_guesses(wide):
-    # Anchors are secret, hence new in every run: a mean over twelve has a standard error of 0.03.
-    found = [dcfs_attack.seen_by_member(run) for run in recordings(wide, "server", runs=12)]
-    assert 0.35 < np.mean(found) < 0.65
-
-
-def test_the_coordinator_guesses_because_it_does_not_know_the_anchors(wide):
-    runs = recordings(wide, "server", runs=12)
-    found = [dcfs_attack.seen_by_coordinator(run, seed) for seed, run in enumerate(runs)]
-    assert 0.35 < np.mean(found) < 0.65
 
 
 def test_the_coordinator_together_with_a_member_is_in_the_open_mode(wide):

@@ -1,100 +1,70 @@
-"""Attack: a score and one's own bins are an equation in the label counts (leak i of paper 000).
-
-A feature holder that learns the Gini score of a column with one lonely row solves for that row's
-label. It succeeds against a filter without a minimum bin size whose scores go back to their
-owners, and fails against the defaults: small bins are merged, and no score goes back.
-"""
+"""A score and one's own bins are an equation in the label counts (leak i of paper 000)."""
 
 import numpy as np
 import pytest
 
 import fedsift as fs
-from fedsift.data import PartyTable, Target
-from fedsift.methods.filter_scores import Params, plain_scores
+from fedsift.attacks import bin_isolation, total_difference
+from fedsift.maths import moments
 from helpers import bank_and_registry
 
-N_ROWS = 60
+N_ROWS, POSITIVE = 60, 24
 
 
-def isolating_table(row):
-    """One column that separates a single row from all others."""
-    column = np.zeros(N_ROWS)
-    column[row] = 1.0
-    return np.stack([column, np.arange(N_ROWS, dtype=float)], axis=1)
-
-
-def guess_label(score, row, n_positive, min_bin_size):
-    """Try both labels of the isolated row and keep the one that explains the score."""
-    table = PartyTable.from_any(isolating_table(row)[:, :1], name="attacker")
-    explained = []
+@pytest.mark.parametrize("score", ["gini", "iv", "mi", "chi2"])
+def test_any_binned_score_tells_a_lonely_label(score):
+    sizes = np.array([N_ROWS - 1, 1])
     for label in (0, 1):
-        rest = np.zeros(N_ROWS - 1, dtype=int)
-        rest[: n_positive - label] = 1
-        y = np.insert(rest, row, label)
-        params = Params(score="gini", bins=[0.5], min_bin_size=min_bin_size)
-        explained.append(plain_scores(table, Target.from_values(y), params)[0])
-    errors = np.abs(np.array(explained) - score)
-    return None if abs(errors[0] - errors[1]) < 1e-9 else int(np.argmin(errors))
+        positives = np.array([[POSITIVE - label, label]])
+        value = float(bin_isolation.two_class_score(score, positives, sizes)[0])
+        assert bin_isolation.lonely_label(score, value, sizes, POSITIVE) == label
 
 
-def run(row, y, *, min_bin_size, own_scores):
-    """What the attacker (the feature holder) ends up knowing."""
-    from fedsift.methods import filters
-    from fedsift.runtime import run_embedded
-
-    federation = bank_and_registry(isolating_table(row), y)
-    params = Params(
-        score="gini",
-        n_features_to_select=1,
-        bins=[0.5],
-        min_bin_size=min_bin_size,
-        disclose="counts",
-        share_scores=own_scores,
-        seed=0,
-    )
-    nodes = filters.build_nodes(
-        federation.tables, federation.label_holder, federation.target, N_ROWS, params
-    )
-    policies = {
-        "label-holder": fs.Policy(
-            may_reveal=("row-count", "class-count", "selection", "own-scores")
+def test_larger_bins_hide_a_label_from_one_score_but_not_from_two():
+    """Why a minimum bin size alone is not enough, and scores do not go back by default."""
+    sizes, y = np.array([40, 20]), np.zeros(N_ROWS, dtype=int)
+    y[:POSITIVE] = 1
+    found = []
+    for row in (3, 50):
+        columns = bin_isolation.nearly_equal_columns(N_ROWS, row, np.random.default_rng(row))
+        scores = [
+            bin_isolation.two_class_score(
+                "gini",
+                np.array([[np.sum(y[c == 0]), np.sum(y[c == 1])]]),
+                np.bincount(c.astype(int)),
+            )[0]
+            for c in columns.T
+        ]
+        first = np.bincount(columns[:, 0].astype(int))
+        assert first.tolist() == sizes.tolist()
+        assert bin_isolation.lonely_label("gini", scores[0], first, POSITIVE) is None
+        found.append(
+            bin_isolation.label_by_difference("gini", np.array(scores), first, POSITIVE) == y[row]
         )
-    }
-    run_embedded(filters.PROTOCOL, nodes, policies=policies)
-    facts = nodes["bank"][0].facts()
-    if facts["own_scores"] is None:
-        return None
-    return float(facts["own_scores"][facts["names"].index("x0")])
+    assert found == [True, True]
 
 
-@pytest.mark.parametrize("row", [3, 17, 40])
-def test_the_attack_succeeds_without_protection(row):
-    y = np.random.default_rng(row).integers(0, 2, N_ROWS)
-    score = run(row, y, min_bin_size=1, own_scores=True)
-    assert guess_label(score, row, int(y.sum()), min_bin_size=1) == y[row]
-
-
-@pytest.mark.parametrize("row", [3, 17, 40])
-def test_the_minimum_bin_size_defeats_it(row):
-    y = np.random.default_rng(row).integers(0, 2, N_ROWS)
-    score = run(row, y, min_bin_size=5, own_scores=True)
-    assert guess_label(score, row, int(y.sum()), min_bin_size=5) is None
-
-
-def test_by_default_the_attacker_gets_no_score_at_all():
-    y = np.random.default_rng(0).integers(0, 2, N_ROWS)
-    assert run(3, y, min_bin_size=5, own_scores=False) is None
-
-
-def test_two_nearly_equal_partitions_isolate_by_difference_only_if_scores_return():
-    """Difference attack: two columns that differ in one row; needs both scores, which stay away."""
+def test_by_default_a_feature_holder_learns_three_things_and_no_score():
     y = np.random.default_rng(1).integers(0, 2, N_ROWS)
-    first = (np.arange(N_ROWS) < 30).astype(float)
-    second = first.copy()
-    second[30] = 1.0
-    X = np.stack([first, second], axis=1)
-    selector = fs.FilterSelector("gini", n_features_to_select=1, bins=[0.5]).fit(
-        bank_and_registry(X, y)
-    )
-    learned = {d.kind for d in selector.result_.disclosures if d.learner == "bank"}
+    columns = bin_isolation.nearly_equal_columns(N_ROWS, 30, np.random.default_rng(0))
+    selector = fs.FilterSelector("gini", n_features_to_select=1, bins=[0.5])
+    result = selector.fit(bank_and_registry(columns, y)).result_
+    learned = {d.kind for d in result.disclosures if d.learner == "bank"}
     assert learned == {"row-count", "class-count", "selection"}
+
+
+def test_totals_are_subtracted_exactly():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(9, 2)), np.arange(9) % 2
+
+    def totals(rows):
+        numbers = [len(rows), *np.bincount(y[rows], minlength=2).tolist()]
+        for column in X[rows].T:
+            numbers += moments.column_sums(column, y[rows], 2, np.empty(0))
+        return total_difference.Totals.read(numbers, 2, 2)
+
+    gap = totals(np.arange(9)).minus(totals(np.arange(8)))
+    assert gap.n_rows == 1
+    assert gap.class_sizes.tolist() == [1, 0]
+    assert total_difference.recovered(gap.means, X[8]) == 1.0
+    assert total_difference.recovered(gap.means + 1e-3, X[8]) == 0.0

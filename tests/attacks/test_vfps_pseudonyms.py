@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from fedsift.attacks.pseudonym_linking import popularity
+from fedsift.attacks.pseudonym_linking import CuriousAggregator, popularity
 from fedsift.crypto.shuffle import SecretOrder
 from fedsift.data import split_vertical
 from fedsift.methods import vfps
 from fedsift.methods.vfps_local import Params, Ranking, part_of_distance, standardised
 from fedsift.methods.vfps_messages import MESSAGES, SubRankings, divided
-from fedsift.methods.vfps_parties import Aggregator
 from fedsift.protocol import Codec, Policy
 from fedsift.runtime import run_embedded
 
@@ -88,25 +87,13 @@ def test_the_query_itself_has_another_id_every_time(seen):
     assert len(firsts) > 0.7 * expected
 
 
-class CuriousAggregator(Aggregator):
-    """Keeps the order of every run's rounded sums."""
-
-    def __init__(self):
-        super().__init__()
-        self.rankings = []
-
-    async def _add_rounded(self, batch, runs, net):
-        await super()._add_rounded(batch, runs, net)
-        for run in runs:
-            self.rankings.append(batch.orders[run]._order.copy())
-
-
 @pytest.fixture(scope="module")
 def rounded(federation):
     """What the aggregator sees in a separate design: one order per query and group."""
     params = Params(n_queries=100, seed=0, all_rows=True, scheme="plain")
     nodes = vfps.build_nodes(federation.tables, federation.label_holder, federation.target, params)
     curious = CuriousAggregator()
+    curious.watch()
     nodes[vfps.AGGREGATOR] = (curious,)
     kinds = tuple(m.declaration.kind for m in MESSAGES)
     policies = dict.fromkeys(nodes, Policy(may_reveal=kinds, min_security_bits=0))

@@ -53,6 +53,10 @@ class CuriousThirdParty(ThirdParty):
 
     def __init__(self, params: Params) -> None:
         super().__init__(params)
+        self.watch()
+
+    def watch(self) -> None:
+        """Start keeping notes."""
         self._views: list[View] = []
         self._proposed: list[Masks] = []
 
@@ -80,6 +84,10 @@ class CuriousThirdParty(ThirdParty):
         _, first = np.unique(masks, axis=0, return_index=True)
         first = np.sort(first)[:: -(-len(first) // at_most)]
         return View(masks[first], accuracies[:, first])
+
+    def own_subsets(self) -> list[Masks]:
+        """What the parties proposed, round by round; shape (n_parties, n_features) each."""
+        return list(self._proposed)
 
     def proposed(self, masks: Masks) -> Masks:
         """Which of these subsets each party proposed; shape (n_parties, n_subsets)."""

@@ -131,7 +131,13 @@ def seen_by_member(run: Recording) -> float:
     )
 
 
-def seen_by_coordinator(run: Recording, seed: int) -> float:
+def seen_with_anchors(run: Recording) -> float:
+    """The coordinator of the server mode, if somebody has told it the anchors."""
+    own = run.sent[run.victim]
+    return run.auc(lambda x: anchor_membership.membership_by_images(own, run.anchors, x))
+
+
+def seen_by_coordinator(run: Recording, seed: int = 0) -> float:
     """The coordinator of the server mode: every image, anchors that it can only guess."""
     own = run.sent[run.victim]
     uniform = uniform_numbers(seed.to_bytes(32, "big"), "guessed anchors", run.anchors.shape)

@@ -50,6 +50,10 @@ class CuriousLeader(Leader):
 
     views: list[View]
 
+    def watch(self) -> None:
+        """Start keeping notes."""
+        self.views = []
+
     async def _open(self, chunk: _Chunk, groups: Sequence[Group], net: Any, *, last: bool) -> Any:
         self.views = getattr(self, "views", [])
 

@@ -12,12 +12,16 @@ Fix   The server adds noise to the low bits, so that many tables explain what is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.maths.interaction import CLIP
+from fedsift.maths.interaction_fixed import LabelPlan
+
 Table = npt.NDArray[np.int64]
+Relevance = Callable[[Table, Sequence[int]], npt.NDArray[np.float64]]
 
 
 def relevance_of(ones: Table, class_sizes: Sequence[int]) -> npt.NDArray[np.float64]:
@@ -30,7 +34,33 @@ def relevance_of(ones: Table, class_sizes: Sequence[int]) -> npt.NDArray[np.floa
     return np.asarray(between / np.where(variance > 0, variance, 1.0))
 
 
-def tables_that_explain(released: float, precision: float, class_sizes: Sequence[int]) -> Table:
+def opened_relevance(ones: Table, class_sizes: Sequence[int]) -> npt.NDArray[np.float64]:
+    """The same in the protocol's fixed-point numbers: what the label owner opens without noise.
+
+    Examples
+    --------
+    >>> ones, sizes = np.array([3, 5, 11]), (10, 13, 17)
+    >>> round(float(opened_relevance(ones, sizes)), 4), round(float(relevance_of(ones, sizes)), 4)
+    (0.0903, 0.0903)
+    """
+    sizes = np.asarray(class_sizes)
+    plan = LabelPlan("miw", sizes)
+    share = np.clip(ones.sum(axis=-1) / sizes.sum(), 1e-9, 1 - 1e-9)
+    spread, unit = np.sqrt(share * (1 - share)), 1 << plan.scales.value_bits
+    one = np.rint(unit * np.minimum((1 - share) / spread, CLIP))[..., None]
+    zero = np.rint(unit * np.maximum(-share / spread, -CLIP))[..., None]
+    sums = ones * one + (sizes - ones) * zero
+    sums = np.concatenate([sums, sums.sum(axis=-1, keepdims=True)], axis=-1)
+    factors = plan.relevance_polynomial[2].astype(np.float64)
+    return np.asarray((sums**2 * factors).sum(axis=-1) * 2.0**-plan.scales.relevance_bits)
+
+
+def tables_that_explain(
+    released: float,
+    precision: float,
+    class_sizes: Sequence[int],
+    relevance: Relevance = relevance_of,
+) -> Table:
     """All counts of ones per class whose relevance is within ``precision`` of the released one.
 
     Examples
@@ -46,7 +76,7 @@ def tables_that_explain(released: float, precision: float, class_sizes: Sequence
     # One value of the last class at a time keeps the memory small.
     for ones in range(last + 1):
         tables = np.column_stack([grid, np.full(len(grid), ones)])
-        close = np.abs(relevance_of(tables, class_sizes) - released) <= precision
+        close = np.abs(relevance(tables, class_sizes) - released) <= precision
         found.append(tables[close])
     tables = np.concatenate(found)
     return np.asarray(tables[np.lexsort(tables.T[::-1])])

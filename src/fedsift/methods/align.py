@@ -5,7 +5,9 @@
 Setting   Parties know different things about overlapping sets of rows, each with an id.
 Roles     *id leader* (drives; the label holder if there is one), *id holder* (any number).
 Adversary Honest but curious. A party can ask about ids it does not really have (a list of guesses):
-          the size of its set is disclosed to the others, so that they may refuse.
+          the size of its set is disclosed to the others, and a policy with ``min_rows`` refuses a
+          shorter one before any id is compared. A longer one is answered
+          (:mod:`fedsift.attacks.psi_probing`); that too few rows are common is noticed afterwards.
 
 Who learns what
   id leader   how many rows each other party has, and which of its own rows each of them has too.
@@ -118,6 +120,9 @@ class IdHolder(Role, name=HOLDER):
                 "A positive number of rows and a fresh salt are needed.",
                 "Check that all parties run the same version of fedsift.",
             )
+        # The leader knows the common ids before this party does: a list that is too short must be
+        # refused before any id is compared.
+        check_rows(self._party, self._policy, min(ask.n_rows, len(self._ids)))
         with self.clock("encrypt"):
             self._digests = psi.salted(self._ids, ask.salt)
             self._holder = psi.SetHolder()

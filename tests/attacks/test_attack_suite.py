@@ -1,0 +1,99 @@
+"""Every attack succeeds where a protection is missing; on the defaults it fails or is declared."""
+
+import pytest
+
+from fedsift.evaluate import attack as frame
+from fedsift.evaluate.attack import CLOSED, DECLARED, DEFAULT, OPTION, SUCCEEDS, UNPROTECTED
+from fedsift.evaluate.attack_suite import ATTACKS, attack_named
+from fedsift.methods import align
+from fedsift.selectors.registry import METHODS, joint_declarations, method_named
+
+# What must hold on the defaults: a leak that was closed may not become a declared one unnoticed.
+CLOSED_BY_DEFAULT = {
+    "bin-isolation-gini", "bin-isolation-iv", "partition-difference", "member-sums",
+    "embedding-regression", "weight-regression", "start-following",
+    "cloud-columns", "relevance-counts", "blinded-fractions",
+    "distance-solving", "distance-reconstruction", "geometry-subtraction", "pseudonym-linking",
+    "anchor-inversion", "accuracy-inference",
+}  # fmt: skip
+DECLARED_BY_DEFAULT = {
+    "psi-padded-list", "psi-size-probing", "row-difference", "gradient-labels", "embedding-map",
+    "unit-isolation", "mean-membership", "mask-inference",
+}  # fmt: skip
+# A little more than a guess: members see how their images are aligned, and that is declared.
+NEARLY_CLOSED = {"anchor-membership", "image-membership"}
+
+
+@pytest.mark.parametrize("name", [attack.name for attack in ATTACKS])
+def test_it_succeeds_unprotected_and_fails_or_is_declared_by_default(name):
+    attack = attack_named(name)
+    rows = {v: frame.mount(attack, v, attack.n_runs("quick")) for v in attack.variants}
+    assert rows[UNPROTECTED].verdict == SUCCEEDS
+    expected = {CLOSED} if name in CLOSED_BY_DEFAULT else {DECLARED}
+    if name in NEARLY_CLOSED:
+        expected = {CLOSED, DECLARED}
+        assert rows[DEFAULT].found < 0.7 < rows[UNPROTECTED].found
+    assert rows[DEFAULT].verdict in expected
+    if OPTION in rows:
+        assert rows[OPTION].verdict in {CLOSED, DECLARED}
+        assert rows[OPTION].found <= rows[DEFAULT].found
+
+
+def test_every_attack_is_sorted_into_closed_or_declared():
+    names = [attack.name for attack in ATTACKS]
+    assert len(set(names)) == len(names)
+    assert set(names) == CLOSED_BY_DEFAULT | DECLARED_BY_DEFAULT | NEARLY_CLOSED
+
+
+def test_every_method_is_attacked():
+    assert {method.name for method in METHODS} <= {attack.method for attack in ATTACKS}
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_messages_roles_and_declarations_are_those_of_the_protocol(attack):
+    if attack.method == "align":
+        declarations = [message.declaration for message in align.PROTOCOL.messages]
+        told = list(joint_declarations())
+    else:
+        protocols = [_imported(path) for path in method_named(attack.method).protocols.values()]
+        declarations = [m.declaration for p in protocols for m in p.messages]
+        told = [d for _, d in method_named(attack.method).declarations()]
+    used = [d for d in declarations if d.name in attack.uses]
+    assert {d.name for d in used} == set(attack.uses)
+    assert {d.receiver for d in used} == {attack.attacker}
+    assert set(attack.declared_as) <= {d.kind for d in told if d.receiver == attack.attacker}
+
+
+def _imported(address):
+    from importlib import import_module
+
+    module, _, name = address.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _trial(found, kind="", role="feature holder"):
+    from fedsift.result import Disclosure
+
+    row = Disclosure("bank", role, "shop", "label holder", kind, "", "", "", "OwnScores")
+    return frame.Trial(found, 0.5, (row,) if kind else ())
+
+
+def test_what_nothing_declares_is_open():
+    attack = attack_named("bin-isolation-gini")
+
+    def verdict(variant, *trials):
+        return frame.judged(attack, variant, "", trials).verdict
+
+    assert verdict(DEFAULT, _trial(1.0)) == frame.OPEN
+    assert verdict(DEFAULT, _trial(1.0, "own-scores")) == DECLARED
+    assert verdict(DEFAULT, _trial(1.0, "selection")) == frame.OPEN
+    # Told to somebody else is not declared to the attacker.
+    assert verdict(DEFAULT, _trial(1.0, "own-scores", "label holder")) == frame.OPEN
+    assert verdict(DEFAULT, _trial(0.59)) == CLOSED
+    assert verdict(UNPROTECTED, _trial(0.59)) == frame.FAILS
+
+
+def test_runs_are_added_up():
+    row = frame.judged(attack_named("bin-isolation-gini"), DEFAULT, "", [_trial(0.4), _trial(0.6)])
+    assert (row.runs, row.found, row.guess, row.threshold) == (2, 0.5, 0.5, 0.6)
+    assert row.error == pytest.approx(0.1)
