@@ -11,6 +11,7 @@ import typer
 from fedsift import __version__
 from fedsift.cli import (
     align,
+    attack,
     bench,
     compare,
     datasets,
@@ -43,6 +44,7 @@ for _command in (
     run.run,
     report.report,
     compare.compare,
+    attack.attack,
     align.align,
     split.split,
     methods.methods,
