@@ -62,6 +62,7 @@ _MEANING = {
     "POLICY_KEYS.min_security_bits": 'weakest encryption it accepts, 128 if missing; `security = "plain"` counts as 0',
     "POLICY_KEYS.min_bin_size": "smallest bin, in rows, that it lets into a count, 5 if missing",
     "POLICY_KEYS.min_rows": "fewest rows of its own that it takes part with",
+    "POLICY_KEYS.anonymous_names": "others see numbers instead of the names of its features, such as `shop #3`; vertical jobs only",
     "_RUNTIME_KEYS.engine": '`"embedded"` (one process) or `"flare"` (organisations)',
     "_RUNTIME_KEYS.kit": "the submitter's start-up kit, for `flare`",
     "_RUNTIME_KEYS.checkpoint": "directory for the state of an interrupted run",

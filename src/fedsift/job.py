@@ -35,6 +35,7 @@ POLICY_KEYS: dict[str, Kinds] = {
     "min_security_bits": (int,),
     "min_bin_size": (int,),
     "min_rows": (int,),
+    "anonymous_names": (bool,),
 }
 _SECTIONS: dict[str, Kinds] = {
     "job": (dict,),

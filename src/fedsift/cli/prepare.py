@@ -33,9 +33,10 @@ class ReadyJob:
 
     def run(self, observer: Observer | None = None) -> SelectionResult:
         """Carry it out."""
-        return fit_observed(
+        result = fit_observed(
             self.selector, self.federation, observer, timeout_seconds=self.job.timeout_seconds
         )
+        return _as_others_see_it(result, self.federation, self.job)
 
     def plan(self) -> tuple[Federation, Plan]:
         """The federation, and who will learn what; sends nothing."""
@@ -78,7 +79,7 @@ class ReadyChain:
         """Carry out all steps."""
         options = {"timeout_seconds": self.job.timeout_seconds, "observer": observer}
         result: SelectionResult = self.selector.run(self.federation, **options).result_
-        return result
+        return _as_others_see_it(result, self.federation, self.job)
 
     def plan(self) -> tuple[Federation, Plan]:
         """The federation, and who will learn what; sends nothing."""
@@ -150,11 +151,14 @@ def prepare(job: Job) -> Ready:
     if job.data.dataset is None:
         return _prepare_tables(job)
     from fedsift.protocol import Policy
+    from fedsift.protocol.policy import check_names
     from fedsift.selectors.registry import method_named
 
     federation = _split(job.data, job.data.dataset, job.seed)
     _refuse_too_many(job, federation.n_features)
     policies = {party: Policy.from_mapping(given) for party, given in job.policies.items()}
+    if federation.setting == "horizontal":
+        check_names(policies)
     if job.steps:
         return ReadyChain(job, federation, _chain(job, policies))
     selector = method_named(job.method).estimator(
@@ -164,6 +168,14 @@ def prepare(job: Job) -> Ready:
         checkpoint=job.checkpoint,
     )
     return ReadyJob(job, federation, selector)
+
+
+def _as_others_see_it(result: SelectionResult, federation: Federation, job: Job) -> SelectionResult:
+    """Without the names that parties keep to themselves."""
+    from fedsift.selectors.anonymous import anonymised
+
+    hidden = [party for party, own in job.policies.items() if own.get("anonymous_names")]
+    return anonymised(result, federation, hidden)
 
 
 def _chain(job: Job, policies: dict[str, Any]) -> Any:

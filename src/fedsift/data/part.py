@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,8 @@ class Part:
     ids : ndarray of str or None
     has_gaps : bool
         Whether some rows may lack a label; the kind of labels is then that of the others.
+    own_names : mapping of str to str
+        What only the party knows: the names behind numbers that stand for its features.
     """
 
     party: str
@@ -45,6 +47,7 @@ class Part:
     labels: RawColumn | None = None
     ids: Ids | None = None
     has_gaps: bool = False
+    own_names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -74,6 +77,18 @@ class Part:
             return replace(self, table=None)
         return replace(self, table=self.table.select(list(columns)))
 
+    def anonymous(self) -> Part:
+        """The same party with numbers instead of names of features, in the order of its table."""
+        if self.table is None or self.own_names:
+            return self
+        numbers = numbered(self.party, self.table.n_columns)
+        names = dict(zip(numbers, self.table.feature_names, strict=True))
+        columns = tuple(
+            replace(column, name=number)
+            for number, column in zip(numbers, self.table.columns, strict=True)
+        )
+        return replace(self, table=replace(self.table, columns=columns), own_names=names)
+
     def without_labels(self) -> Part:
         """The same party in a job that does not use its labels."""
         return replace(self, labels=None)
@@ -83,7 +98,7 @@ class Part:
         labels = None if self.labels is None else _taken(self.labels, rows)
         table = None if self.table is None else self.table.take(rows)
         ids = None if self.ids is None else self.ids[rows]
-        return Part(self.party, len(rows), table, labels, ids, self.has_gaps)
+        return Part(self.party, len(rows), table, labels, ids, self.has_gaps, self.own_names)
 
     def words(self, target: Target | None) -> dict[str, tuple[str, ...]]:
         """Categories of every categorical column, and the classes."""
@@ -105,6 +120,17 @@ class Part:
             for column in table.columns
         )
         return replace(self, table=replace(table, columns=changed))
+
+
+def numbered(party: str, n_features: int) -> tuple[str, ...]:
+    """What others see of a party that keeps the names of its features to itself.
+
+    Examples
+    --------
+    >>> numbered("shop", 2)
+    ('shop #1', 'shop #2')
+    """
+    return tuple(f"{party} #{i + 1}" for i in range(n_features))
 
 
 def read_part(

@@ -36,6 +36,9 @@ class Policy:
         Smallest bin, in rows, that the party lets into a count.
     min_rows : int
         Fewest rows of its own that the party takes part with.
+    anonymous_names : bool
+        Whether others see numbers instead of the names of the party's features, such as "shop #3".
+        Parties with the same columns (horizontal) have to show them.
     """
 
     methods: tuple[str, ...] | None = None
@@ -44,6 +47,7 @@ class Policy:
     min_security_bits: int = 128
     min_bin_size: int = 5
     min_rows: int = 0
+    anonymous_names: bool = False
 
     def allows(self, declaration: Declaration) -> bool:
         """Whether the owner may send a message of this declaration."""
@@ -144,6 +148,13 @@ def check_before(
             check_rows(party, policy, rows[party])
     for party, declaration in planned:
         check_message(party, policies.get(party, OPEN), declaration)
+
+
+def check_names(policies: Mapping[str, Policy]) -> None:
+    """Refuse a run of parties that must have the same columns, if one hides what it has."""
+    for party, policy in policies.items():
+        if policy.anonymous_names:
+            raise _violation(party, "the names of all columns", "numbers instead of its names")
 
 
 def check_rows(party: str, policy: Policy, n_rows: int) -> None:

@@ -15,7 +15,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 import msgspec
@@ -25,7 +25,7 @@ from fedsift.data.ids import Ids
 from fedsift.data.outline import JointFederation
 from fedsift.data.part import Part
 from fedsift.data.remarks import remarks_on
-from fedsift.errors import MissingPackage
+from fedsift.errors import DataError, MissingPackage
 from fedsift.methods import align, findings, meeting
 from fedsift.methods.meeting_terms import Agreed, Seat, messages_used
 from fedsift.protocol import Message, Policy, Protocol, Role
@@ -35,6 +35,7 @@ from fedsift.protocol.policy import (
     Elsewhere,
     PlannedDisclosure,
     check_before,
+    check_names,
     check_rows,
 )
 from fedsift.protocol.protocol import placement_of
@@ -78,6 +79,10 @@ class Home:
 
     load: Callable[[], Part] | None = None
     policy: Policy = OPEN
+
+    def __post_init__(self) -> None:
+        if self.load is not None and self.policy.anonymous_names:
+            object.__setattr__(self, "load", partial(_load_anonymous, self.load))
 
     @classmethod
     def of(cls, part: Part, policy: Policy | None = None) -> Home:
@@ -156,6 +161,8 @@ class JointScript:
         self._homes = {
             party: _read_once(homes.get(party, Home())) for party in everybody if party in at_home
         }
+        if job.setting == "horizontal":
+            check_names({party: home.policy for party, home in self._homes.items()})
         self._asked = self._selector._asked(job.setting)
         self._outcomes: list[Outcome] = []
         self._remarks: list[str] = []
@@ -186,7 +193,10 @@ class JointScript:
         if self._keep_own is not None:
             for party, known in carrier.own.items():
                 own = parts[party].feature_names if party in parts else ()
-                self._keep_own(party, {"columns": list(agreed.columns or own), **known})
+                kept = {"columns": list(agreed.columns or own), **known}
+                if party in parts and parts[party].own_names:
+                    kept["own_names"] = dict(parts[party].own_names)
+                self._keep_own(party, kept)
         if carrier.found is None:
             return None
         return self._completed(self._selector.result_, federation, parts, carrier.found)
@@ -426,6 +436,18 @@ def _ids(part: Part) -> Ids:
 def _known(role: _Attendee) -> Agreed:
     assert role.agreed is not None  # noqa: S101 - a meeting ends when all have agreed
     return role.agreed
+
+
+def _load_anonymous(load: Callable[[], Part]) -> Part:
+    """Read a table whose names stay at home, also those in what may be wrong with it."""
+    try:
+        return load().anonymous()
+    except DataError as error:
+        raise DataError(
+            "A party's table cannot be used.",
+            "The party keeps the names of its columns, so only its own checks say what is wrong.",
+            "Have that party check its table, with 'fedsift deploy party' or 'fedsift plan'.",
+        ) from error
 
 
 def _read_once(home: Home) -> Home:
