@@ -23,13 +23,15 @@ LINK = re.compile(r"(\]\()([^)#\s:]+)(#[^)\s]*)?\)")
 
 
 def on_config(config: Any) -> Any:
-    """Put pages that the navigation does not name under "More"."""
+    """Add the decisions, and put pages that the navigation does not name under "More"."""
     named = set(re.findall(r"[\w./-]+\.md", str(config.nav)))
     folder = Path(config.docs_dir)
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
-    rest = sorted(found - named)
+    decisions = sorted(page for page in found if page.startswith("adr/"))
+    rest = sorted(found - named - set(decisions))
     if rest:
         config.nav.append({"More": rest})
+    config.nav.append({"Decisions": decisions})
     return config
 
 

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -55,14 +54,3 @@ def test_what_the_page_says_of_leaks(results):
             assert row["recovery_error"] < 1e-8
         for role in ("server, member", "server, coordinator"):
             assert abs(found[role]["mean"] - 0.5) < 0.05 + 3 * found[role]["se"]
-
-
-def test_the_example_of_the_page_runs():
-    import numpy as np
-
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    rng = np.random.default_rng(0)
-    y1, y2 = rng.integers(0, 2, 40), rng.integers(0, 2, 40)
-    names = {"X1": rng.normal(size=(40, 30)), "X2": rng.normal(size=(40, 30)), "y1": y1, "y2": y2}
-    exec(compile(code, "dcfs.md", "exec"), names)  # noqa: S102
-    assert names["selector"].support_.sum() == 20

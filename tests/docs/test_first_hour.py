@@ -1,0 +1,48 @@
+"""The page on the first hour shows a run that was really made."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "benchmarks" / "first_hour.json"
+PAGE = (ROOT / "docs" / "tutorial-first-hour.md").read_text(encoding="utf-8")
+
+pytestmark = pytest.mark.skipif(not FILE.exists(), reason="the hour has not been tried yet")
+
+
+@pytest.fixture(scope="module")
+def hour():
+    path = ROOT / "benchmarks" / "first_hour.py"
+    spec = importlib.util.spec_from_file_location("first_hour", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def results():
+    return json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def test_the_page_shows_the_committed_run(hour, results):
+    assert hour.updated(PAGE, results) == PAGE
+    other = json.loads(json.dumps(results))
+    other["rows"][1]["seconds"] += 100
+    assert hour.updated(PAGE, other) != PAGE
+
+
+def test_every_step_was_made_and_nothing_took_too_long(hour, results):
+    assert [row["step"] for row in results["rows"]] == ["clone", *(s.name for s in hour.STEPS)]
+    assert sum(row["seconds"] for row in results["rows"]) < 3600
+    missed = [name for name, met in results["bars"].items() if not met]
+    shown = [line for line in PAGE.splitlines() if line.endswith("**no**")]
+    assert len(shown) == len(missed)
+
+
+def test_every_step_is_in_the_readme_or_on_the_page(hour):
+    texts = PAGE + (ROOT / "README.md").read_text(encoding="utf-8")
+    for step in hour.STEPS:
+        assert step.command.removesuffix(" --help") in texts
