@@ -37,7 +37,36 @@ a cell value, so it may be shown to another party as it is.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One thing that is wrong in a job or party file, and where.
+
+    Parameters
+    ----------
+    found, needed, action : str
+        As of an error.
+    line, column : int
+        Counted from 1; 0 if nothing in the file is to blame.
+    width : int
+        Letters to point at.
+    source : str
+        The line as it is.
+    replacement : str, optional
+        The line as it should probably be; empty if it should not be there.
+    """
+
+    found: str
+    needed: str = ""
+    action: str = ""
+    line: int = 0
+    column: int = 0
+    width: int = 0
+    source: str = ""
+    replacement: str | None = None
 
 
 class FedsiftError(Exception):
@@ -113,15 +142,22 @@ class ParameterError(ConfigError):
 
 
 class JobError(ConfigError):
-    """A job or party file is wrong; ``problems`` lists everything that is."""
+    """A job or party file is wrong; ``problems`` and ``mistakes`` list everything that is."""
 
     code = "E202"
 
     def __init__(
-        self, found: str, needed: str = "", action: str = "", *, problems: tuple[str, ...] = ()
+        self,
+        found: str,
+        needed: str = "",
+        action: str = "",
+        *,
+        problems: tuple[str, ...] = (),
+        mistakes: tuple[Mistake, ...] = (),
     ) -> None:
         super().__init__(found, needed, action)
         self.problems = problems
+        self.mistakes = mistakes
 
 
 class UnknownMethod(ConfigError):

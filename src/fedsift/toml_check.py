@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedsift.errors import FileProblem, JobError
+from fedsift.errors import FileProblem, JobError, Mistake
 
 Key = tuple[str | int, ...]
 """Where a value is: table names, keys, and positions in lists of tables."""
@@ -39,6 +39,9 @@ _HIDDEN = re.compile(
     re.DOTALL,
 )
 _PLACE = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)$")
+_QUOTED = re.compile(r"'([^']+)'")
+_MEANT = re.compile(r"Did you mean '(.+)'\?")
+_REMOVE = "Remove it."
 _MAX_FILE_BYTES = 1 << 20
 
 
@@ -49,6 +52,7 @@ class TomlCheck:
         self.path = path
         self.problems: list[tuple[int | None, str, str, str]] = []
         text = _read(path)
+        self._text = text.split("\n")
         try:
             self.document: dict[str, Any] = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -140,15 +144,17 @@ class TomlCheck:
             return
         ordered = sorted(self.problems, key=lambda problem: problem[0] or 0)
         listed = tuple(_listed(problem) for problem in ordered)
+        mistakes = tuple(_mistake(problem, self._text) for problem in ordered)
         line, found, needed, action = ordered[0]
         if len(ordered) == 1:
             place = f"{self.path.name}, line {line}" if line else self.path.name
-            raise JobError(f"{place}: {found}", needed, action, problems=listed)
+            raise JobError(f"{place}: {found}", needed, action, problems=listed, mistakes=mistakes)
         raise JobError(
             f"{self.path.name} has {len(ordered)} problems.",
             f"All must be mended before {what} can be used.",
             f"Start with {listed[0]}",
             problems=listed,
+            mistakes=mistakes,
         )
 
 
@@ -243,6 +249,39 @@ def _listed(problem: tuple[int | None, str, str, str]) -> str:
     line, *parts = problem
     text = " ".join(part for part in parts if part)
     return f"line {line}: {text}" if line else text
+
+
+def _mistake(problem: tuple[int | None, str, str, str], lines: list[str]) -> Mistake:
+    """A problem with the place to point at, and the line as it was probably meant."""
+    line, found, needed, action = problem
+    if not line or line > len(lines):
+        return Mistake(found, needed, action)
+    source = lines[line - 1]
+    named = _QUOTED.search(found)
+    word = None if named is None else _word_in(source, named[1])
+    start, end = word or _what_is_said(source)
+    meant_by = _MEANT.fullmatch(action)
+    replacement = None
+    if meant_by is not None and word is not None:
+        replacement = source[:start] + meant_by[1] + source[end:]
+    elif action == _REMOVE and word is not None:
+        replacement = ""
+    return Mistake(found, needed, action, line, start + 1, end - start, source, replacement)
+
+
+def _word_in(source: str, word: str) -> tuple[int, int] | None:
+    """Where a whole word stands in a line."""
+    found = re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", source)
+    return None if found is None else found.span()
+
+
+def _what_is_said(source: str) -> tuple[int, int]:
+    """The value of a key, or the whole line, without blanks and comments."""
+    shown = _HIDDEN.sub(_blank, source)
+    start = shown.index("=") + 1 if "=" in shown and not shown.lstrip().startswith("[") else 0
+    said = shown[start:]
+    first = start + len(said) - len(said.lstrip())
+    return first, max(first + len(said.strip()), first + 1)
 
 
 def _read(path: Path) -> str:

@@ -14,6 +14,7 @@ from fedsift.cli import (
     attack,
     bench,
     compare,
+    completion,
     datasets,
     demo,
     deploy,
@@ -21,6 +22,7 @@ from fedsift.cli import (
     deploy_run,
     deploy_submit,
     doctor,
+    init,
     methods,
     plan,
     report,
@@ -40,6 +42,7 @@ app = typer.Typer(
 )
 for _command in (
     demo.demo,
+    init.init,
     plan.plan,
     run.run,
     report.report,
@@ -51,6 +54,7 @@ for _command in (
     datasets.datasets,
     doctor.doctor,
     bench.bench,
+    completion.completion,
 ):
     app.command()(_command)
 for _part in (deploy_run, deploy_submit, deploy_local):
@@ -79,4 +83,5 @@ def _fedsift(
 
 def main() -> None:
     """Run the command line; the ``fedsift`` script calls this."""
-    app()
+    completion.prepare_to_complete()
+    app(prog_name="fedsift")

@@ -23,17 +23,28 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")
 
 
 @contextlib.contextmanager
-def errors_as_exit_codes() -> Iterator[None]:
-    """Print a known error as one line and leave with its exit code; others keep their traceback."""
+def errors_as_exit_codes(as_json: bool = False) -> Iterator[None]:
+    """Print a known error as one line and leave with its exit code; others keep their traceback.
+
+    On a terminal a wrong job file is shown where it is wrong. With ``as_json`` the error is printed
+    as JSON too, on standard output.
+    """
     try:
         yield
     except JobError as error:
+        _echo_error(error, as_json)
+        if sys.stderr.isatty() and error.mistakes:
+            from fedsift.cli.mistakes import show
+
+            show(console(errors=True), error)
+            raise typer.Exit(error.exit_code) from None
         typer.echo(_heading(error), err=True)
         if len(error.problems) > 1:
             for problem in error.problems:
                 typer.echo(f"  {one_line(problem)}", err=True)
         raise typer.Exit(error.exit_code) from None
     except FedsiftError as error:
+        _echo_error(error, as_json)
         typer.echo(one_line(error.one_line), err=True)
         _echo_notes(error)
         raise typer.Exit(error.exit_code) from None
@@ -41,6 +52,13 @@ def errors_as_exit_codes() -> Iterator[None]:
         typer.echo("Interrupted; nothing was written.", err=True)
         _echo_notes(interrupt)
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _echo_error(error: FedsiftError, as_json: bool) -> None:
+    if as_json:
+        told = {"found": error.found, "needed": error.needed, "action": error.action}
+        mistakes = error.mistakes if isinstance(error, JobError) else ()
+        echo_json({"error": {"code": error.code, **told, "mistakes": mistakes}})
 
 
 def _echo_notes(error: BaseException) -> None:

@@ -43,7 +43,7 @@ def submit(
     quiet: Quiet = False,
 ) -> None:
     """Submit a job, wait, and write result.json, report.html and ledger.jsonl."""
-    with errors_as_exit_codes():
+    with errors_as_exit_codes(as_json):
         from fedsift.cli import output
         from fedsift.cli.prepare import read_job
         from fedsift.cli.run import present
@@ -65,7 +65,7 @@ def result(
     quiet: Quiet = False,
 ) -> None:
     """Fetch the result of a job that was submitted earlier."""
-    with errors_as_exit_codes():
+    with errors_as_exit_codes(as_json):
         from fedsift.cli import output
         from fedsift.cli.run import present
         from fedsift.deploy.kits import load_kit

@@ -31,7 +31,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Check a job, say who will learn what, and predict its cost; sends and writes nothing."""
-    with errors_as_exit_codes():
+    with errors_as_exit_codes(as_json):
         from fedsift.cli.predicting import predicted
         from fedsift.cli.prepare import prepare, read_job
 

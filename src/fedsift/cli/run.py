@@ -41,7 +41,7 @@ def run(
     live: Live = False,
 ) -> None:
     """Run a job; writes result.json, report.html and ledger.jsonl."""
-    with errors_as_exit_codes():
+    with errors_as_exit_codes(as_json):
         from fedsift.cli import output, predicting, resuming
         from fedsift.cli.prepare import prepare, read_job
 

@@ -39,13 +39,29 @@ def read_frame(path: Path, text_columns: Sequence[str] = ()) -> pd.DataFrame:
     """
     suffix = path.suffix.lower()
     if suffix not in _SUFFIXES:
-        raise FileProblem(
-            f"File {path.name!r} has the suffix {suffix!r}.",
-            f"Tables are read from {' or '.join(_SUFFIXES)} files.",
-            "Convert the file, or load it yourself and pass a data frame.",
-        )
+        raise _bad_suffix(path)
     check_readable(path)
     return _read_csv(path, text_columns) if suffix == ".csv" else _read_parquet(path)
+
+
+def column_names(path: Path) -> list[str]:
+    """Names of the columns of a table; no row is read."""
+    suffix = path.suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise _bad_suffix(path)
+    check_readable(path)
+    if suffix == ".csv":
+        names = _header(path)[0]
+    else:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            names = list(pq.read_schema(path).names)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise _bad_parquet(path, error) from None
+    check_unique([name for name in names if name], path.name)
+    return [name for name in names if name]
 
 
 def check_readable(path: Path) -> None:
@@ -120,6 +136,14 @@ def _header(path: Path) -> tuple[list[str], str]:
     return next(csv.reader([first_line], delimiter=separator)), separator
 
 
+def _bad_suffix(path: Path) -> FileProblem:
+    return FileProblem(
+        f"File {path.name!r} has the suffix {path.suffix.lower()!r}.",
+        f"Tables are read from {' or '.join(_SUFFIXES)} files.",
+        "Convert the file, or load it yourself and pass a data frame.",
+    )
+
+
 def _bad_csv(path: Path, problem: str) -> FileProblem:
     return FileProblem(
         f"File {path.name!r} {problem}.",
@@ -135,8 +159,12 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(path)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise FileProblem(
-            f"File {path.name!r} cannot be read as Parquet ({type(error).__name__}).",
-            "A .parquet file must hold one Parquet table.",
-            "Write the file again, for example with DataFrame.to_parquet.",
-        ) from None
+        raise _bad_parquet(path, error) from None
+
+
+def _bad_parquet(path: Path, error: Exception) -> FileProblem:
+    return FileProblem(
+        f"File {path.name!r} cannot be read as Parquet ({type(error).__name__}).",
+        "A .parquet file must hold one Parquet table.",
+        "Write the file again, for example with DataFrame.to_parquet.",
+    )

@@ -62,18 +62,19 @@ def write_text(path: Path, text: str, mode: int = 0o644) -> None:
 
 
 def _lines(entries: Mapping[str, Any]) -> str:
-    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in entries.items())
+    return "".join(f"{_key(key)} = {toml_value(value)}\n" for key, value in entries.items())
 
 
 def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _value(name)
+    return name if _BARE.fullmatch(name) else toml_value(name)
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """A value on one line."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
+        return "{ " + ", ".join(f"{_key(k)} = {toml_value(v)}" for k, v in value.items()) + " }"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_value(entry) for entry in value) + "]"
+        return "[" + ", ".join(toml_value(entry) for entry in value) + "]"
     if isinstance(value, str):
         # A JSON text is a TOML text, but for one control character.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
