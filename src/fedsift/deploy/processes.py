@@ -107,6 +107,12 @@ def run_here(kit: Kit) -> None:
 def command_of(kit: Kit) -> list[str]:
     """Check that a member can start, and say how."""
     require_flare()
+    if not hasattr(os, "posix_spawn"):
+        raise ConfigError(
+            f"Members of a federation cannot be started on {sys.platform}.",
+            "Hub and organisations run on Linux or macOS; 'fedsift run' works anywhere.",
+            "Start the member there, for instance in a container.",
+        )
     if kit.kind not in _MODULES:
         raise ConfigError(
             f"The kit of {kit.name!r} is a submitter's: there is nothing to start.",
