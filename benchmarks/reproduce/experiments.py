@@ -11,6 +11,7 @@ import statistics
 import time
 import tomllib
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -63,15 +64,26 @@ class Runs:
         """The result file: machine, seeds, all runs, and what they say about the paper."""
         runs = list(self._found.values())
         seeds = sorted({run["job"]["seed"] for run in runs if "seed" in run["job"]})
+        machine = machine_facts()
+        machine["versions"] |= {name: metadata.version(name) for name in ("torch", "scipy")}
         content = {
             "paper": self.paper,
-            "machine": machine_facts(),
+            "machine": machine,
             "seeds": seeds,
             "processor_seconds": round(sum(run["processor_seconds"] for run in runs), 1),
             "cells": cells,
-            "runs": runs,
         }
-        write_atomically(self.path, json.dumps(content, indent=1) + "\n")
+        # One line per run: a change of one run is a change of one line.
+        lines = ",\n".join(json.dumps(run) for run in runs)
+        text = json.dumps(content, indent=1).removesuffix("\n}")
+        write_atomically(self.path, f'{text},\n "runs": [\n{lines}\n]}}\n')
+
+
+def answers_of(suite: Any, runs: Runs) -> dict[str, Any]:
+    """What the runs so far say about the cells of the paper."""
+    answers = Cells()
+    suite.cells(runs, answers)
+    return answers.found
 
 
 def make(suite: Any, runs: Runs, echo: Any) -> None:
@@ -81,7 +93,7 @@ def make(suite: Any, runs: Runs, echo: Any) -> None:
         start = time.process_time()
         result = suite.run(job)
         runs.add(job, result, time.process_time() - start)
-        runs.write({})
+        runs.write(answers_of(suite, runs))
         echo(f"{suite.PAPER} {number}/{len(wanted)} {key_of(job)}")
 
 
@@ -94,7 +106,8 @@ class Cells:
     def put(self, item: str, row: str, column: str, **answer: Any) -> None:
         """One answer: ``ours`` with ``error`` (a standard error), or ``holds`` for a statement.
 
-        ``shown`` says in words what a statement rests on, ``source`` where a number was taken from.
+        ``shown`` says in words what a statement rests on, ``source`` where a number was taken from,
+        ``stand_in`` that the data are not the paper's.
         """
         kept = {name: value for name, value in answer.items() if value is not None}
         self.found.setdefault(item, {}).setdefault(row, {})[column] = kept
@@ -107,6 +120,7 @@ class Cells:
         source: list[Any],
         error: Any = None,
         times: float = 1,
+        stand_in: bool | None = None,
     ) -> None:
         """A number of a committed benchmark result: file name, then the way to the value."""
         value = resolve(source)
@@ -118,6 +132,7 @@ class Cells:
             ours=times * value,
             error=spread,
             source={"path": source, "times": times},
+            stand_in=stand_in,
         )
 
 

@@ -54,16 +54,17 @@ def cells_of(
                 line = verdicts.judge(item, value, answer)
                 why = line.because
                 if not why and line.verdict != verdicts.REPRODUCED:
-                    why = reason(reasons.get(item["id"], {}), row, column)
+                    words = reasons.get(item["id"], {})
+                    known = words.get("missing" if answer is None else "why", {})
+                    why = reason(known, row, column) or (verdicts.NOT_RUN if answer is None else "")
                 yield item, row, column, line, answer, why
 
 
-def reason(words: dict[str, Any], row: str, column: str) -> str:
-    """The most particular explanation there is: of the cell, the row, the column, the item."""
-    why = words.get("why", {})
-    for key in (f"{row}/{column}", row, f"*/{column}", "*"):
+def reason(why: dict[str, str], row: str, column: str) -> str:
+    """The most particular explanation: of the cell, the row, its data set, the column, the item."""
+    for key in (f"{row}/{column}", row, row.split(",")[0], f"*/{column}", "*"):
         if key in why:
-            return str(why[key])
+            return why[key]
     return ""
 
 
@@ -89,7 +90,8 @@ def section(item: dict[str, Any], cells: list[Cell], words: dict[str, Any]) -> s
             if answer and "honest" in answer
             else ""
         ]
-        found = [line.paper, line.ours, *(honest if fair else []), line.difference]
+        ours = line.ours.replace("*", r"\*")
+        found = [line.paper, ours, *(honest if fair else []), line.difference]
         lines.append([*first, *found, line.verdict, mark])
     header = ["", "paper", "ours"] if single else ["", "", "paper", "ours"]
     header += (["honest"] if fair else []) + ["difference", "verdict", "why"]
@@ -113,7 +115,7 @@ def facts(results: dict[str, Any]) -> str:
     versions = ", ".join(
         f"{name} {version}"
         for name, version in machine["versions"].items()
-        if name in ("fedsift", "numpy", "scikit-learn", "seal-python")
+        if name in ("fedsift", "numpy", "scipy", "scikit-learn", "torch", "seal-python")
     )
     seeds = ", ".join(map(str, results["seeds"])) or "none"
     return (

@@ -12,17 +12,27 @@ TOLERANCE = {"percent": 2.0, "fraction": 0.02, "share": 0.05}
 ERRORS = 2.0
 """Standard errors of the difference that are within chance."""
 
+VAGUE = {"percent": 10.0, "fraction": 0.1, "share": 1.0}
+"""Where chance alone explains more than this, agreement means nothing."""
+
 UNREADABLE = "The cell is not readable in the text of the paper at hand."
 NOT_MEASURED = "A name or a description: there is nothing to measure."
+TOO_FEW = (
+    "Within chance, but chance is more than "
+    f"{VAGUE['percent']:.0f} points here: too few test rows to tell."
+)
+NOT_RUN = "Not run for this version: `python benchmarks/reproduce` makes the runs that are missing."
 NO_STATEMENT = "A figure without a readable number, to which no statement in the text refers."
 
 RULES = (
     "Numbers: reproduced if ours differs by at most "
     f"{ERRORS:.0f} standard errors of the difference, or by at most {TOLERANCE['percent']:.0f} points "
-    f"(accuracies, NMI), {TOLERANCE['share']} (shares of features). Sizes of data and models: reproduced "
+    f"(accuracies, NMI), {TOLERANCE['share']} (shares of features); not testable if it agrees only because "
+    f"two standard errors are more than {VAGUE['percent']:.0f} points. Sizes of data and models: reproduced "
     "if equal. Costs: reproduced if ours are not higher. Statements: reproduced if they hold in our "
     "runs by the criterion shown beside them. Standard errors are in parentheses; where the paper "
-    "prints a standard deviation, its own error counts too."
+    "prints a standard deviation, its own error counts too. Where the paper's data could not be "
+    "obtained, ours is from a stand-in and the cell is not testable."
 )
 
 
@@ -47,6 +57,9 @@ def judge(item: dict[str, Any], printed: Any, answer: dict[str, Any] | None) -> 
         return Line(shown, ours, "", NOT_TESTABLE, because)
     if answer is None:
         return Line(shown, "", "", NOT_TESTABLE)
+    if answer.get("stand_in"):
+        # Other data than the paper's: worth showing, but no test of its number.
+        return Line(shown, ours_of(kind, answer), "", NOT_TESTABLE)
     if "holds" in answer:
         verdict = REPRODUCED if answer["holds"] else NOT_REPRODUCED
         return Line(shown, answer["shown"], "", verdict)
@@ -62,6 +75,9 @@ def judge(item: dict[str, Any], printed: Any, answer: dict[str, Any] | None) -> 
         difference = ours - min(max(ours, low), high)
         allowed = ERRORS * math.hypot(error, answer.get("error") or 0.0)
         good = abs(difference) <= max(TOLERANCE[kind], allowed) + 1e-9
+        if good and allowed > VAGUE[kind]:
+            told = (ours_of(kind, answer), signed(kind, difference))
+            return Line(shown, *told, NOT_TESTABLE, TOO_FEW)
     verdict = REPRODUCED if good else NOT_REPRODUCED
     return Line(shown, ours_of(kind, answer), signed(kind, difference), verdict)
 

@@ -32,11 +32,15 @@ SWITCHES = {
     "without batching": (True, False),
     "without both": (False, False),
 }
+REDRAWN = ("synthesis", "g2_4", "g2_128")
+"""Artificial sets whose generator or spread the paper does not print."""
 MODELS = {"figure-3": "trees", "figure-4": "logistic", "figure-5": "knn"}
 CLOSE = 0.05
 """Accuracies that are "similar" differ by no more than this."""
 MUCH = 0.02
 ORDERS_OF_MAGNITUDE = 100.0
+SLOWER = 1.1
+"""Times as long that count as slower: less is within what a busy machine adds."""
 
 
 def jobs() -> Iterator[Job]:
@@ -147,6 +151,7 @@ def _tables(answers: Cells) -> None:
                     column,
                     [*where, "methods", strategy, "knn"],
                     [*where[1:], "methods", strategy, "knn_split_error"],
+                    stand_in=data in REDRAWN or None,
                 )
 
 
@@ -259,6 +264,6 @@ def _figure_6(runs: Runs, answers: Cells) -> None:
                 "figure-6",
                 row,
                 column,
-                holds=slower > 1.0,
+                holds=slower >= SLOWER,
                 shown=f"{slower:.1f} times the time, {more:.1f} times the encrypted numbers",
             )
