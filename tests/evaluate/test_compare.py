@@ -85,7 +85,7 @@ class TestTable:
         assert row.cost_of == "secure run of the first fold"
         assert row.n_bytes.value > 1e5
         assert row.seconds.n == 1
-        assert any("party-1: score" in text for text in row.disclosed)
+        assert "party-1: feature-scores of party-2" in row.disclosed
         (secure,) = [c for c in found.cells if c.verification and c.row == "gini"]
         assert secure.security == "secure"
 
@@ -203,6 +203,7 @@ class TestSettings:
         assert data.rows[0].stability.index == 1.0
         assert any("has no labels" in note for note in data.notes)
 
+    @pytest.mark.timeout(300)  # two more processes have to import everything
     def test_two_processes_find_the_same_as_one(self, wine):
         alone = compare(wine, {"gini": gini()}, **PLAIN)
         together = compare(wine, {"gini": gini()}, workers=2, **PLAIN)

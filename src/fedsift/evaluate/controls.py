@@ -19,6 +19,7 @@ N_DRAWS = 5
 
 _INNER_FOLDS = 3
 _NARROW = 200
+_MANY = 100
 
 
 def random_scores(
@@ -42,8 +43,9 @@ def random_scores(
 class LocalModels:
     """The best a party can do with its own data: own columns or own rows, own selection.
 
-    Every party tries all its features and its best ones by the F statistic, and keeps the number
-    that is best in a cross-validation inside its training rows, for every model by itself.
+    Every party tries all its features and the better half by the F statistic (of more than 200, the
+    best 100), and keeps what is better in a cross-validation inside its training rows, for every
+    model by itself.
 
     Parameters
     ----------
@@ -104,14 +106,13 @@ class LocalModels:
         )
 
     def _candidates(self, own: Integers, rows: Integers) -> list[Integers]:
-        """All own features, and the best ones by the F statistic; fewest first."""
+        """The best own features by the F statistic, and all of them."""
         n_own = len(own)
         if len(np.unique(self._pooled.y[rows])) < 2:
             return [own]
-        sizes = (n_own // 4, n_own // 2) if n_own <= _NARROW else (20, 100)
+        size = n_own // 2 if n_own <= _NARROW else _MANY
         order = own[np.argsort(-self._strength(own, rows), kind="stable")]
-        kept = [order[:size] for size in sorted({s for s in sizes if 0 < s < n_own})]
-        return [*kept, own]
+        return [order[:size], own]
 
     def _strength(self, own: Integers, rows: Integers) -> Floats:
         from sklearn.feature_selection import f_classif, f_regression
