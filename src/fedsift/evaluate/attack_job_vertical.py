@@ -29,7 +29,7 @@ Integers = npt.NDArray[np.int64]
 
 _MOST_TABLES = 2_000_000
 _MOST_FITTED = 1200
-_MOST_RANKED = 2000
+_FEWEST_RANKED, _MOST_RANKED = 100, 2000
 _MOST_COLUMNS = 5
 """Columns of one party that are looked for in ciphertexts."""
 
@@ -244,8 +244,11 @@ def on_vfps(run: JobRun, stage: Stage) -> Iterator[Mounted]:
         )
     rankings = attack_vfps.rankings_of(stage) or _sub_rankings(stage)
     n_rows = len(next(iter(matrices.values())))
-    if not rankings or n_rows > _MOST_RANKED:
-        run.notes.append(f"{vfps.AGGREGATOR}: too many rows to count how often ids come near.")
+    if not rankings or not _FEWEST_RANKED <= n_rows <= _MOST_RANKED:
+        run.notes.append(
+            f"{vfps.AGGREGATOR}: how often ids come near is counted for "
+            f"{_FEWEST_RANKED} to {_MOST_RANKED} rows; fewer would show chance only."
+        )
         return
     depth = min(64, max(1, n_rows // 4))
     found = max(
