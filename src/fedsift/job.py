@@ -36,6 +36,7 @@ POLICY_KEYS: dict[str, Kinds] = {
     "min_bin_size": (int,),
     "min_rows": (int,),
     "anonymous_names": (bool,),
+    "max_epsilon": (int, float),
 }
 _SECTIONS: dict[str, Kinds] = {
     "job": (dict,),
@@ -382,6 +383,9 @@ def policy_in(
     for key in ("min_security_bits", "min_bin_size", "min_rows"):
         if policy.get(key, 0) < 0:
             check.add((*where, key), f"{key} is negative.", "It must be 0 or more.", "Change it.")
+    if not policy.get("max_epsilon", 1) > 0:
+        needed = "It must be a positive number."
+        check.add((*where, "max_epsilon"), "max_epsilon allows nothing.", needed, "Change it.")
     return policy
 
 

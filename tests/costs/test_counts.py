@@ -45,6 +45,14 @@ EXACT = {
         fs.FilterSelector("iv", n_features_to_select=2, he="paillier"),
         vertical(60, 4),
     ),
+    "noisy counts": (
+        fs.FilterSelector("mi", n_features_to_select=2, bins=[-1, 0, 1], epsilon=1.0),
+        vertical(200, 6),
+    ),
+    "noisy pooled counts": (
+        fs.FilterSelector("mi", n_features_to_select=2, bins=[-1, 0, 1], epsilon=1.0),
+        horizontal(200, 6),
+    ),
     "pooled gini": (fs.FilterSelector("gini", n_features_to_select=3), horizontal(300, 5)),
     "pooled f": (fs.FilterSelector("f", n_features_to_select=3), horizontal(300, 5)),
     "interaction": (fs.InteractionSelector(n_features_to_select=3), vertical(200, 12)),

@@ -64,16 +64,19 @@ def tally_scores(
         tally.rounds -= len(others) - 1
         return
     frequencies = all(local.are_frequencies(t) for t in others.values() if not is_elsewhere(t))
-    way = vertical.way_of(params.score, params.disclose, frequencies=frequencies)
+    way = vertical.way_of(
+        params.score, params.disclose, frequencies=frequencies, noisy=params.noisy
+    )
     n_classes = classes_of(target, params)
-    binned = way in ("count", "impurity")
+    binned = way in ("count", "noisy", "impurity")
     guests = {
         party: Guest(table.n_columns, n_cells(table, params) if binned else 1, _squares(way))
         for party, table in others.items()
     }
     features = max(guest.n_features for guest in guests.values())
     cells = max(guest.n_cells for guest in guests.values())
-    spec = vertical.column_spec(way, n_rows, n_classes, features, cells)
+    noise_bits = params.noise(features).bits if params.noisy else 0
+    spec = vertical.column_spec(way, n_rows, n_classes, features, cells, noise_bits)
     kernel = columns_of(tally, params.scheme, spec, params.security_bits)
     empty = Ciphertexts(params.scheme, ())
     labels = frame(
@@ -86,6 +89,8 @@ def tally_scores(
         tally.ask(labels, _reply(way, guest, kernel.result(guest), empty), others=1)
         if binned:
             tally.do("prepare", "bin cell", n_rows * guest.n_features)
+        if params.noisy:
+            tally.do("evaluate", "noise number", guest.n_rows * n_classes)
         kernel.evaluate(guest)
         kernel.decrypt(guest)
     tally.rounds -= len(guests) - 1  # all of them are asked at once
@@ -98,6 +103,8 @@ def _squares(way: str) -> bool:
 def _reply(way: str, guest: Guest, result: tuple[int, int], empty: Ciphertexts) -> Any:
     if _squares(way):
         return frame(vertical.SealedScores(empty), result)
+    if way == "noisy":
+        return frame(vertical.NoisyCounts(empty), result)
     if way == "sum":
         exponents = PublicArray.of(np.zeros(guest.n_features, dtype=np.int64))
         return frame(vertical.SealedSums(empty, exponents), result)
@@ -124,7 +131,7 @@ def n_cells(table: PartyTable, params: Params) -> int:
 
 
 def _bins(column: Any, params: Params) -> int:
-    missing = int(bool(column.missing.any()))
+    missing = int(params.noisy or bool(column.missing.any()))
     if column.kind == "categorical":
         return max(1, len(column.categories) + missing)
     choice = local.bin_choice(params.bins, column.name)
@@ -144,7 +151,7 @@ def _horizontal(tally: Tally, federation: Federation, params: Params) -> None:
     frequencies = all(local.are_frequencies(t) for t in tables.values())
     binned = params.score in local.BINNED_SCORES
     n_rows = sum(one.n_rows for one in tables.values())
-    if binned and not (params.score == "chi2" and frequencies):
+    if binned and not (params.score == "chi2" and frequencies and not params.noisy):
         _tables(tally, federation, params, counts, n_classes, bool(numbers))
         tally.do("prepare", "sort cell", n_rows * table.n_columns)
         tally.do("prepare", "score cell", n_rows * table.n_columns)
@@ -172,7 +179,7 @@ def _tables(
     choices = [local.bin_choice(params.bins, column.name) for column in numeric]
     wanted = [c if isinstance(c, int) else 2 for c in choices]
     wanted += [params.target_bins] * numbers
-    if wanted:
+    if wanted and not params.noisy:
         width = max(wanted) - 1
         below = horizontal.CountsBelow(20, PublicArray.of(np.zeros((len(wanted), width))))
         _masked(tally, below, len(wanted) * (width + 1), 1, n, times=binning.KEPT_BITS)
@@ -183,10 +190,12 @@ def _tables(
     targets = PublicArray.of(np.zeros((params.target_bins - 1) * numbers))
     sizes = horizontal.BinSizes(edges, (longest,) * len(numeric), targets)
     _masked(tally, sizes, table.n_columns * width, 1, n)
-    n_bins = max([longest + 1, *counts])
+    n_bins = width if params.noisy else max([longest + 1, *counts])
     merged = PublicArray.of(np.zeros((table.n_columns, width), dtype=np.int64))
     total = table.n_columns * n_bins * max(1, n_classes)
     _masked(tally, horizontal.Tables(merged, n_bins), total, 1, n)
+    if params.noisy:
+        tally.do("mask", "noise number", n * total)
 
 
 def _masked(

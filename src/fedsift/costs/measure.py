@@ -227,6 +227,7 @@ def _columns() -> Seconds:
     from fedsift.crypto.counts_bgv_rows import two_sides, values_of
     from fedsift.crypto.masking import MaskingKey, PairwiseMasks
     from fedsift.maths import moments
+    from fedsift.maths.privacy import CountNoise
     from fedsift.methods import filter_features
     from fedsift.methods.filter_scores import Params, plain_scores
 
@@ -242,6 +243,7 @@ def _columns() -> Seconds:
     rows = BinnedRows(np.random.default_rng(0).integers(0, 10, (1024, 50), dtype=np.uint8), 10)
     plain = values_of(rows, 1 << 40)
     weighted = two_sides(rows, np.full((50, 10), 12345, dtype=object), (1 << 40) - 87)
+    noise = CountNoise(1.0, 0.0, 10)
     values, labels, edges = list(range(500)), target.codes, np.linspace(-1.0, 1.0, 9)
     wanted, samples = slice(0, 500), slice(0, 1024)
     alone = per_call(lambda: few.mask(values, str(next(contexts))))
@@ -251,6 +253,7 @@ def _columns() -> Seconds:
         "score cell": per_call(lambda: plain_scores(table, target, Params("gini"))) / cells,
         "member cell": per_call(lambda: plain(wanted, samples)) / (500 * 1024),
         "weight cell": per_call(lambda: weighted(slice(500, 1000), samples)) / (500 * 1024),
+        "noise number": per_call(lambda: noise.draw((50,))) / 50,
         "search column": per_call(
             lambda: np.append(np.searchsorted(numbers[:, 0], edges, side="right"), n_rows).tolist()
         ),

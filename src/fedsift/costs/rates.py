@@ -60,6 +60,7 @@ TYPICAL: dict[str, float] = {
     "member cell": 9.29e-10,
     "weight cell": 1.93e-08,
     "sort cell": 6.97e-09,
+    "noise number": 2.5e-05,
     "search column": 8e-06,
     "moment cell": 5.09e-07,
     "mask number": 4e-07,

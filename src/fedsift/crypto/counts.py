@@ -152,8 +152,11 @@ class ColumnGuest(Protocol):
 
     spec: ColumnSpec
 
-    def products(self, rows: Rows) -> Ciphertexts:
-        """Encrypted, re-randomised products of every row with every column."""
+    def products(self, rows: Rows, added: IntArray | None = None) -> Ciphertexts:
+        """Encrypted, re-randomised products of every row with every column.
+
+        ``added`` of shape (n_rows, n_columns) is put on top of them; not for counting columns.
+        """
         ...
 
     def quadratics(self, rows: Rows, weights: IntArray | None = None) -> Ciphertexts:
@@ -204,6 +207,20 @@ def check_rows(rows: Rows, spec: ColumnSpec) -> None:
             "They only count bin members.",
             "Set counting=False in the specification.",
         )
+
+
+def check_added(added: IntArray | None, rows: Rows, spec: ColumnSpec) -> IntArray | None:
+    """Numbers to be put on top of products, in the agreed shape."""
+    if added is None:
+        return None
+    array = np.ascontiguousarray(added, dtype=np.int64)
+    if spec.counting or array.shape != (rows.n_rows, spec.n_columns):
+        raise ParameterError(
+            f"Numbers of shape {array.shape} were to be added to products.",
+            f"Shape {(rows.n_rows, spec.n_columns)} is needed, and no counting columns.",
+            "Set counting=False in the specification.",
+        )
+    return array
 
 
 def own_columns(

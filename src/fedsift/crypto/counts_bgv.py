@@ -26,6 +26,7 @@ from fedsift.crypto.counts import (
     ColumnSpec,
     IntArray,
     Rows,
+    check_added,
     check_columns,
     check_rows,
 )
@@ -266,9 +267,10 @@ class BGVColumnGuest:
         public = self._publics[prime]
         return public.workspace.ciphertext(self._columns[position], _LEVELS)
 
-    def products(self, rows: Rows) -> Ciphertexts:
-        """Every row times every column."""
+    def products(self, rows: Rows, added: IntArray | None = None) -> Ciphertexts:
+        """Every row times every column, plus what is to be added."""
         check_rows(rows, self.spec)
+        more = check_added(added, rows, self.spec)
         plan = self._plan
         n_rows = math.ceil(rows.n_rows / plan.row_digits)
         blobs: list[bytes] = []
@@ -280,8 +282,10 @@ class BGVColumnGuest:
                 else values_of(rows, modulus)
             )
             zeros = np.zeros(n_rows, dtype=np.uint64)
-            for results in self._multiply(prime, values, n_rows, range(plan.n_groups)):
-                blobs += self._seal(prime, results, zeros)
+            products = self._multiply(prime, values, n_rows, range(plan.n_groups))
+            for column, results in enumerate(products):
+                on_top = zeros if more is None else (more[:, column] % modulus).astype(np.uint64)
+                blobs += self._seal(prime, results, on_top)
         return Ciphertexts("bgv", tuple(blobs))
 
     def quadratics(self, rows: Rows, weights: IntArray | None = None) -> Ciphertexts:

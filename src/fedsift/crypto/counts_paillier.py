@@ -22,6 +22,7 @@ from fedsift.crypto.counts import (
     ColumnSpec,
     IntArray,
     Rows,
+    check_added,
     check_columns,
     check_rows,
 )
@@ -228,11 +229,22 @@ class PaillierColumnGuest:
     def __repr__(self) -> str:
         return f"<Paillier column guest, {self.spec.n_samples} samples>"
 
-    def products(self, rows: Rows) -> Ciphertexts:
+    def products(self, rows: Rows, added: IntArray | None = None) -> Ciphertexts:
         """Encrypted, re-randomised products of every row with every column."""
         check_rows(rows, self.spec)
-        products = self._products(rows)
-        joined = self._join(products, [1] * len(products), self._layout.results)
+        more = check_added(added, rows, self.spec)
+        products, layout = self._products(rows), self._layout
+        ones = [1] * len(products)
+        if more is None:
+            joined = self._join(products, ones, layout.results)
+        else:
+            size = layout.columns_per_ciphertext
+            constants = [
+                layout.rows.pack(row[start : start + size])
+                for row in more.tolist()
+                for start in range(0, self.spec.n_columns, size)
+            ]
+            joined = self._masked(products, ones, constants, layout.results)
         return self._key.seal(self._key.rerandomise_many(joined))
 
     def quadratics(self, rows: Rows, weights: IntArray | None = None) -> Ciphertexts:

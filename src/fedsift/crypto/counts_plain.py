@@ -21,6 +21,7 @@ from fedsift.crypto.counts import (
     ColumnSpec,
     IntArray,
     Rows,
+    check_added,
     check_columns,
     check_rows,
 )
@@ -202,10 +203,13 @@ class PlainColumnGuest:
         (values,) = _open(columns, [(spec.n_samples * spec.n_columns, 64)])
         self._columns = big_array(values).reshape(spec.n_samples, spec.n_columns)
 
-    def products(self, rows: Rows) -> Ciphertexts:
-        """Products of every row with every column."""
+    def products(self, rows: Rows, added: IntArray | None = None) -> Ciphertexts:
+        """Products of every row with every column, plus what is to be added."""
         check_rows(rows, self.spec)
+        more = check_added(added, rows, self.spec)
         products = self._products(rows)
+        if more is not None:
+            products = [p + a for p, a in zip(products, more.ravel().tolist(), strict=True)]
         check_products(products, rows.n_rows, self.spec)
         return Ciphertexts(SCHEME, (_to_bytes(products, self.spec.result_bits + 1),))
 

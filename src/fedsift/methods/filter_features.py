@@ -102,6 +102,36 @@ def bin_table(table: PartyTable, bins: BinChoice, min_bin_size: int) -> BinnedTa
     return BinnedTable(codes, n_bins, np.array([b.n_merged for b in binned]))
 
 
+def fixed_bins(table: PartyTable, bins: BinChoice) -> BinnedTable:
+    """Every column cut at given edges: no edge and no number of bins depends on the rows.
+
+    The last bin of every column is for missing values, whether there are any or not.
+    """
+    codes, n_bins = [], 1
+    for column in table.columns:
+        if column.kind == "categorical":
+            found, size = column.values.astype(np.int64), len(column.categories)
+        else:
+            edges = bin_choice(bins, column.name)
+            assert not isinstance(edges, int)  # noqa: S101 - check_edges has refused it
+            found = np.searchsorted(edges, column.values, side="left").astype(np.int64)
+            size = len(edges) + 1
+        codes.append(np.where(column.missing, size, found))
+        n_bins = max(n_bins, size + 1)
+    return BinnedTable(np.stack(codes, axis=1), n_bins, np.zeros(len(codes), dtype=np.int64))
+
+
+def check_edges(table: PartyTable, bins: BinChoice) -> None:
+    """Refuse quantiles where noise is to hide single rows: one row can move them."""
+    for column in table.columns:
+        if column.kind == "numeric" and isinstance(bin_choice(bins, column.name), int):
+            raise ParameterError(
+                f"Column {column.name!r} is cut at quantiles, which depend on every row.",
+                "With an epsilon, bins need edges that are known without the data.",
+                "Give inner edges as bins=[...], or by column name.",
+            )
+
+
 def numeric_columns(table: PartyTable, score: str) -> Floats:
     """All columns as numbers, missing ones as NaN; categories have no place on a number line."""
     for column in table.columns:

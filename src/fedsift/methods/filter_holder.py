@@ -15,6 +15,7 @@ from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import AlignmentError, ParameterError
 from fedsift.maths import scores
+from fedsift.maths.privacy import Accountant
 from fedsift.methods import filter_features as local
 from fedsift.methods.filter_messages import (
     SHARE_BITS,
@@ -22,6 +23,7 @@ from fedsift.methods.filter_messages import (
     VALUE_BITS,
     EncryptedLabels,
     Introduction,
+    NoisyCounts,
     Offer,
     OpenScores,
     OwnScores,
@@ -52,6 +54,7 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
         self._binned: local.BinnedTable | None = None
         self._selected: tuple[int, ...] = ()
         self._own_scores: Floats | None = None
+        self.budget = Accountant(params.epsilon or 0.0, params.delta)
 
     @property
     def order(self) -> npt.NDArray[np.int64]:
@@ -79,15 +82,19 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
                 n_cells = self._bins().n_bins
         else:
             local.numeric_columns(self._table, self._params.score)
-        return Offer(self._table.n_columns, n_cells, local.are_frequencies(self._table))
+        # One row decides whether columns are frequencies; with noise nobody is told.
+        frequencies = not self._params.noisy and local.are_frequencies(self._table)
+        return Offer(self._table.n_columns, n_cells, frequencies)
 
     @handles(EncryptedLabels)
     async def answer(
         self, ask: EncryptedLabels, net: Network
-    ) -> SealedScores | SealedCounts | SealedSums:
+    ) -> SealedScores | SealedCounts | NoisyCounts | SealedSums:
         """Lines 3-9: products of the own rows with the encrypted columns."""
+        params = self._params
         allowed = {
-            way_of(self._params.score, self._params.disclose, frequencies=f) for f in (True, False)
+            way_of(params.score, params.disclose, frequencies=f, noisy=params.noisy)
+            for f in (True, False)
         }
         if ask.way not in allowed or not 0 <= ask.n_classes <= self._table.n_rows:
             raise ParameterError(
@@ -95,11 +102,20 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
                 f"This party agreed to {', '.join(sorted(allowed))}.",
                 "Run the same job, with the same 'disclose', at every party.",
             )
+        noise_bits = params.noise(ask.most_features).bits if params.noisy else 0
         spec = column_spec(
-            ask.way, self._table.n_rows, ask.n_classes, ask.most_features, ask.most_cells
+            ask.way,
+            self._table.n_rows,
+            ask.n_classes,
+            ask.most_features,
+            ask.most_cells,
+            noise_bits,
         )
         with self.clock("evaluate"):
             guest = join_columns(ask.keys, ask.columns, spec)
+            if ask.way == "noisy":
+                rows, _ = self._shuffled_bins()
+                return NoisyCounts(guest.products(rows, self._noise(rows, spec.n_columns)))
             if ask.way == "count":
                 rows, sizes = self._shuffled_bins()
                 return SealedCounts(guest.products(rows), PublicArray.of(sizes))
@@ -114,6 +130,13 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
                 )
             integers, exponents = self._summable()
             return SealedSums(guest.products(IntegerRows(integers)), PublicArray.of(exponents))
+
+    def _noise(self, rows: BinnedRows, n_columns: int) -> npt.NDArray[np.int64]:
+        """Noise for every count; the budget is for one answer, so a second one is refused."""
+        noise = self._params.noise(rows.n_features)
+        noise.spend(self.budget, "counts of its features")
+        seed = self._params.noise_source(self._table.name)
+        return noise.draw((rows.n_rows, n_columns), seed)
 
     @handles(ScoresWanted)
     async def open_scores(self, ask: ScoresWanted, net: Network) -> OpenScores:
@@ -157,6 +180,8 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
         self._order = saved["order"]
 
     def _bins(self) -> local.BinnedTable:
+        if self._binned is None and self._params.noisy:
+            self._binned = local.fixed_bins(self._table, self._params.bins)
         if self._binned is None:
             self._binned = local.bin_table(
                 self._table, self._params.bins, self._params.min_bin_size

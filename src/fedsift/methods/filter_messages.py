@@ -85,6 +85,18 @@ class SealedCounts(Message, frozen=True):
 
 @message(
     flow="feature holder -> label holder",
+    reveals="noisy-counts: bin-by-class counts of unnamed features with noise that hides any "
+    "single row",
+    key="label holder",
+)
+class NoisyCounts(Message, frozen=True):
+    """Contingency counts of all classes, noise added before they were sealed."""
+
+    counts: Ciphertexts
+
+
+@message(
+    flow="feature holder -> label holder",
     reveals="class-sums: sum per class of each unnamed feature",
     key="label holder",
 )
@@ -134,14 +146,17 @@ class OwnScores(Message, frozen=True):
 # How a score is computed under encryption, and what the reply to EncryptedLabels is then.
 REPLIES: dict[str, type[Message]] = {
     "count": SealedCounts,
+    "noisy": NoisyCounts,
     "impurity": SealedScores,
     "sum": SealedSums,
     "share": SealedScores,
 }
 
 
-def way_of(score: str, disclose: str, *, frequencies: bool = False) -> str:
+def way_of(score: str, disclose: str, *, frequencies: bool = False, noisy: bool = False) -> str:
     """Which products the label holder gets to see: counts, impurities, sums or shares."""
+    if noisy:
+        return "noisy"
     if score == "f":
         return "share" if disclose == "scores" else "sum"
     if score == "chi2" and frequencies:
@@ -155,18 +170,27 @@ def messages_used(params: Params) -> tuple[type[Message], ...]:
     if params.score == "variance":
         middle = (ScoresWanted, OpenScores)
     else:
-        ways = {way_of(params.score, params.disclose, frequencies=f) for f in (False, True)}
+        ways = {
+            way_of(params.score, params.disclose, frequencies=f, noisy=params.noisy)
+            for f in (False, True)
+        }
         middle = (EncryptedLabels, *dict.fromkeys(REPLIES[way] for way in sorted(ways)))
     last = (Selected, OwnScores) if params.share_scores else (Selected,)
     return (Introduction, Offer, *middle, *last)
 
 
-def column_spec(way: str, n_rows: int, n_classes: int, features: int, cells: int) -> ColumnSpec:
+def column_spec(
+    way: str, n_rows: int, n_classes: int, features: int, cells: int, noise_bits: int = 0
+) -> ColumnSpec:
     """Shapes and number ranges of the encrypted labels; both sides derive the same.
 
-    ``features`` and ``cells`` (bins of one feature) are those of the largest feature holder.
+    ``features`` and ``cells`` (bins of one feature) are those of the largest feature holder, and
+    so is the length of the noise.
     """
     row_bits, n_columns = n_rows.bit_length(), max(1, n_classes)
+    if way == "noisy":
+        bits = max(row_bits, noise_bits) + 1
+        return ColumnSpec(n_rows, n_columns, bits, weight_bits=0, expected_rows=features * cells)
     if way == "count":
         return ColumnSpec(
             n_rows, n_classes - 1, row_bits, counting=True, expected_rows=features * cells

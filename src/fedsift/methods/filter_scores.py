@@ -14,6 +14,7 @@ from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import ParameterError
 from fedsift.maths import binning, scores
+from fedsift.maths.privacy import CountNoise
 from fedsift.methods import filter_features as local
 
 Floats = npt.NDArray[np.float64]
@@ -36,6 +37,10 @@ class Params:
     security_bits : int
     target_bins : int
         Quantile classes of a numeric target, for scores that need classes.
+    epsilon, delta : float
+        Budget of differential privacy of every party's own rows; no noise without an epsilon.
+    noise_seed : int, optional
+        Makes the noise repeatable, for simulations only: whoever knows it can take the noise off.
     share_scores : bool
         Send each feature holder the scores of its own features.
     seed : int, optional
@@ -53,6 +58,23 @@ class Params:
     target_bins: int = 4
     share_scores: bool = False
     seed: int | None = None
+    epsilon: float | None = None
+    delta: float = 0.0
+    noise_seed: int | None = None
+
+    @property
+    def noisy(self) -> bool:
+        """Whether counts carry noise."""
+        return self.epsilon is not None
+
+    def noise(self, n_tables: int) -> CountNoise:
+        """Noise for the tables of so many features."""
+        assert self.epsilon is not None  # noqa: S101 - asked only if there is a budget
+        return CountNoise(self.epsilon, self.delta, n_tables)
+
+    def noise_source(self, party: str) -> list[int] | None:
+        """Seed of a party's noise; None takes the operating system's randomness."""
+        return None if self.noise_seed is None else [self.noise_seed, *party.encode()]
 
 
 @dataclass(frozen=True)
@@ -84,6 +106,13 @@ def rank(results: Mapping[str, Floats], score: str, n_select: int) -> Ranking:
     )
 
 
+def scores_of_noisy(tables: npt.NDArray[np.int64], score: str) -> Floats:
+    """Scores of tables whose counts carry noise: there are no rows below zero."""
+    kept = np.maximum(tables, 0)
+    kept[kept.sum(axis=(1, 2)) == 0] = 1  # nothing is left: a feature that tells nothing
+    return scores.TABLE_SCORES[score](kept)
+
+
 def plain_scores(
     table: PartyTable, target: Target | None, params: Params, *, frequencies: bool | None = None
 ) -> Floats:
@@ -102,10 +131,13 @@ def plain_scores(
         statistic = scores.anova_f(shares, table.n_rows, n_classes)
         return np.minimum(statistic, np.finfo(np.float64).max)
     as_frequencies = local.are_frequencies(table) if frequencies is None else frequencies
-    if params.score == "chi2" and as_frequencies:
+    if params.score == "chi2" and as_frequencies and not params.noisy:
         sums = local.numeric_columns(table, "chi2").T @ np.eye(n_classes)[codes]
         return scores.chi2_of_sums(sums, np.bincount(codes, minlength=n_classes))
-    binned = local.bin_table(table, params.bins, params.min_bin_size)
+    if params.noisy:
+        binned = local.fixed_bins(table, params.bins)
+    else:
+        binned = local.bin_table(table, params.bins, params.min_bin_size)
     counts = contingency(binned.codes, binned.n_bins, codes, n_classes)
     return scores.TABLE_SCORES[params.score](counts)
 

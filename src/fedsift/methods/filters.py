@@ -15,6 +15,8 @@ Who learns what
   label holder    ``disclose="scores"``: one score per unnamed feature, nothing below it.
                   ``disclose="counts"``: bin-by-class counts (or class sums) of unnamed features in
                   secret order of features and bins, no bin below the minimum size.
+                  With an ``epsilon``: such counts with noise that their owner added, see
+                  :mod:`fedsift.maths.privacy`; bins are cut at edges known without the data.
 
 Algorithm 1, line by line
   1-2  label holder encrypts the class indicator      LabelHolder._encrypt, EncryptedLabels
@@ -63,6 +65,7 @@ from fedsift.methods.filter_messages import (
     VALUE_BITS,
     EncryptedLabels,
     Introduction,
+    NoisyCounts,
     Offer,
     OpenScores,
     OwnScores,
@@ -74,7 +77,14 @@ from fedsift.methods.filter_messages import (
     column_spec,
     way_of,
 )
-from fedsift.methods.filter_scores import Params, Ranking, classes_of, plain_scores, rank
+from fedsift.methods.filter_scores import (
+    Params,
+    Ranking,
+    classes_of,
+    plain_scores,
+    rank,
+    scores_of_noisy,
+)
 from fedsift.protocol import (
     Absent,
     Message,
@@ -162,10 +172,12 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
         missing = [party for party in offers if party not in self._answered]
         if not missing:
             return {party: self._answered[party] for party in offers}
-        way = way_of(self._params.score, self._params.disclose, frequencies=frequencies)
+        params = self._params
+        way = way_of(params.score, params.disclose, frequencies=frequencies, noisy=params.noisy)
         features = max(offer.n_features for offer in offers.values())
         cells = max(offer.n_cells for offer in offers.values())
-        spec = column_spec(way, self._n_rows, self.n_classes, features, cells)
+        noise_bits = params.noise(features).bits if params.noisy else 0
+        spec = column_spec(way, self._n_rows, self.n_classes, features, cells, noise_bits)
         with self.clock("encrypt"):
             owner = own_columns(
                 self._params.scheme,
@@ -214,6 +226,10 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
         """Line 10: decrypt one party's reply and turn it into scores."""
         if isinstance(reply, SealedCounts):
             return self._scores_of_counts(owner, party, offer, reply)
+        if isinstance(reply, NoisyCounts):
+            opened = owner.open_products(reply.counts, offer.n_features * offer.n_cells)
+            shape = (offer.n_features, offer.n_cells, self.n_classes)
+            return scores_of_noisy(opened.astype(np.int64).reshape(shape), self._params.score)
         if isinstance(reply, SealedSums):
             exponents = reply.exponents.array(shape=(offer.n_features,))
             sums = owner.open_products(reply.sums, offer.n_features).astype(np.float64)
@@ -275,7 +291,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
         if self._table is None:
             return {"names": [], "remarks": []}
         binned = None
-        if self._params.score in local.BINNED_SCORES:
+        if self._params.score in local.BINNED_SCORES and not self._params.noisy:
             binned = local.bin_table(self._table, self._params.bins, self._params.min_bin_size)
         notes = local.remarks(self._table, binned, self._params.min_bin_size)
         return {"names": list(self._table.feature_names), "remarks": notes}
@@ -289,6 +305,7 @@ PROTOCOL = Protocol(
         EncryptedLabels,
         SealedScores,
         SealedCounts,
+        NoisyCounts,
         SealedSums,
         ScoresWanted,
         OpenScores,

@@ -41,6 +41,7 @@ from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import ParameterError, PartyError
 from fedsift.maths import binning, moments, scores
+from fedsift.maths.privacy import Accountant
 from fedsift.methods import filter_features as local
 from fedsift.methods.filter_horizontal_messages import (
     SIGNALS,
@@ -54,7 +55,7 @@ from fedsift.methods.filter_horizontal_messages import (
     Roster,
     Tables,
 )
-from fedsift.methods.filter_scores import Params, Ranking, contingency, rank
+from fedsift.methods.filter_scores import Params, Ranking, contingency, rank, scores_of_noisy
 from fedsift.protocol import (
     Absent,
     MaskedArray,
@@ -92,6 +93,7 @@ class Member(Resumable, name="member", signals=SIGNALS):
         self._codes: list[Integers] = []
         self._chosen: tuple[int, ...] = ()
         self._sorted: list[Floats] = []
+        self.budget = Accountant(params.epsilon or 0.0, params.delta)
 
     @handles(Hello)
     async def greet(self, ask: Hello, net: Network) -> Greeting:
@@ -106,7 +108,7 @@ class Member(Resumable, name="member", signals=SIGNALS):
             counts,
             self._n_classes(),
             self._has_numbers(),
-            local.are_frequencies(self._table),
+            not self._params.noisy and local.are_frequencies(self._table),
         )
 
     @handles(Roster)
@@ -136,6 +138,8 @@ class Member(Resumable, name="member", signals=SIGNALS):
         """Step 3: cut the own rows at the common edges."""
         self._codes, width = self._cut(ask)
         sizes = [np.bincount(codes, minlength=width) for codes in self._codes]
+        if self._params.noisy:  # no bin is merged, and sizes are not told
+            sizes = [np.zeros_like(own) for own in sizes]
         self._labels = self._label_codes(ask.target_edges.array())
         return self._sealed(np.concatenate(sizes).tolist(), "bin sizes")
 
@@ -145,6 +149,11 @@ class Member(Resumable, name="member", signals=SIGNALS):
         plan = ask.merged.array()
         codes = np.stack([plan[f][c] for f, c in enumerate(self._codes)], axis=1)
         table = contingency(codes, ask.n_bins, self._labels, self._n_classes())
+        if self._params.noisy:
+            # Every member adds all the noise its own rows need, whatever the others do.
+            noise = self._params.noise(len(table))
+            noise.spend(self.budget, "tables of its rows")
+            table = table + noise.draw(table.shape, self._params.noise_source(self._table.name))
         return self._sealed(table.ravel().tolist(), "tables")
 
     @handles(Moments)
@@ -268,7 +277,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
 
         frequencies = all(g.frequencies for g in greetings)
         if self._params.score in local.BINNED_SCORES and not (
-            self._params.score == "chi2" and frequencies
+            self._params.score == "chi2" and frequencies and not self._params.noisy
         ):
             values = await self._table_scores(first, net)
         else:
@@ -294,10 +303,15 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
             # Members cut their rows when they are asked for the sizes; tables need that.
             self._totals.pop("bin sizes", None)
         sizes = np.array(await self._total(net, ask, "bin sizes")).reshape(n_features, -1)
-        plan = self._merge(sizes, schema.category_counts)
+        if self._params.noisy:
+            plan = np.tile(np.arange(sizes.shape[1]), (n_features, 1))
+        else:
+            plan = self._merge(sizes, schema.category_counts)
         n_bins = int(plan.max()) + 1
         totals = await self._total(net, Tables(PublicArray.of(plan), n_bins), "tables")
         table = np.array(totals).reshape(n_features, n_bins, schema.n_classes)
+        if self._params.noisy:
+            return scores_of_noisy(table, self._params.score)
         used = table.sum(axis=(0, 1)) > 0  # a target with ties may leave quantile classes empty
         return scores.TABLE_SCORES[self._params.score](table[:, :, used])
 
@@ -319,6 +333,8 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
         """Step 2: order statistics of the pooled columns, bit by bit, for all columns at once."""
         numeric = [f for f, n in enumerate(schema.category_counts) if n == 0]
         choices = [self._choices[f] for f in numeric]
+        if self._params.noisy:
+            return [c for c in choices if not isinstance(c, int)], np.empty(0)
         wanted = [c if isinstance(c, int) else 2 for c in choices]
         if schema.numeric_target:
             wanted = [*wanted, self._params.target_bins]

@@ -39,6 +39,8 @@ class Policy:
     anonymous_names : bool
         Whether others see numbers instead of the names of the party's features, such as "shop #3".
         Parties with the same columns (horizontal) have to show them.
+    max_epsilon : float, optional
+        Largest budget of differential privacy; runs without one are refused then.
     """
 
     methods: tuple[str, ...] | None = None
@@ -48,6 +50,7 @@ class Policy:
     min_bin_size: int = 5
     min_rows: int = 0
     anonymous_names: bool = False
+    max_epsilon: float | None = None
 
     def allows(self, declaration: Declaration) -> bool:
         """Whether the owner may send a message of this declaration."""
@@ -148,6 +151,16 @@ def check_before(
             check_rows(party, policy, rows[party])
     for party, declaration in planned:
         check_message(party, policies.get(party, OPEN), declaration)
+
+
+def check_epsilon(policies: Mapping[str, Policy], epsilon: float | None) -> None:
+    """Refuse a run whose noise is too small for a party, or that has none."""
+    for party, policy in policies.items():
+        if policy.max_epsilon is None or (epsilon is not None and epsilon <= policy.max_epsilon):
+            continue
+        found = "a run without noise" if epsilon is None else f"an epsilon of {epsilon:g}"
+        allowed = f"noise with an epsilon of at most {policy.max_epsilon:g}"
+        raise _violation(party, found, allowed)
 
 
 def check_names(policies: Mapping[str, Policy]) -> None:

@@ -14,7 +14,7 @@ from fedsift.data import Federation
 from fedsift.data.outline import at_home
 from fedsift.errors import ParameterError
 from fedsift.protocol import Message, Policy, Protocol, Role, Transcript
-from fedsift.protocol.policy import OPEN, PlannedDisclosure, check_before
+from fedsift.protocol.policy import OPEN, PlannedDisclosure, check_before, check_epsilon
 from fedsift.protocol.protocol import placement_of
 from fedsift.protocol.resume import forget_finished
 from fedsift.result import SelectionResult
@@ -39,6 +39,7 @@ class Prepared:
     min_bin_size: int | None = None
     notes: tuple[str, ...] = ()
     rows: Mapping[str, int] = field(default_factory=dict)
+    epsilon: float | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ def make_plan(prepared: Prepared, policies: Mapping[str, Policy]) -> Plan:
         min_bin_size=prepared.min_bin_size,
         rows=prepared.rows,
     )
+    check_epsilon(policies, prepared.epsilon)
     planned = prepared.protocol.planned(prepared.used, placement)
     return Plan(prepared.protocol.name, tuple(planned), prepared.notes, prepared.security_bits)
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from fedsift.data import PartyTable, Target
 from fedsift.data.outline import at_home
 from fedsift.errors import ParameterError
+from fedsift.maths.privacy import check_budget
 from fedsift.maths.scores import LOWER_IS_BETTER
 from fedsift.methods import (
     filter_features,
@@ -32,6 +33,7 @@ from fedsift.selectors.execution import (
     policies_for,
     rows_of,
 )
+from fedsift.selectors.filter_noise import noise_notes, refuse_numbers, with_spent
 from fedsift.selectors.score_name import ScoreParameter
 
 _DISCLOSURES = {"gini": ("scores", "counts"), "f": ("scores", "counts")}
@@ -60,6 +62,13 @@ class FilterSelector(FederatedSelector):
         Bins with fewer rows are merged.
     disclose : {"auto", "scores", "counts"}
         What the label holder may learn of others' features. ``scores`` exists for gini and f.
+    epsilon : float, optional
+        Differential privacy: every party adds noise to the counts of its own rows before anybody
+        sees them, so that all it tells about the values of one row stays within this budget. Needs
+        a score of counts (gini, mi, chi2, iv) and bins given as edges: quantiles depend on the
+        rows.
+    delta : float
+        0 for pure differential privacy; a tiny one allows for less noise with many features.
     checkpoint : path, optional
         Directory in which every party keeps its own state while the run goes on. If it holds an
         interrupted run of the same job, ``fit`` continues there.
@@ -71,7 +80,8 @@ class FilterSelector(FederatedSelector):
         ``plain`` runs the same protocol without encryption, for comparison only.
     policy : Policy, dict of party to Policy, or None
     random_state : int, RandomState or None
-        Seeds the simulated split and the secret orders of features and bins.
+        Seeds the simulated split, the secret orders of features and bins, and the noise of a
+        simulation. Between organisations noise never follows a seed.
 
     Attributes
     ----------
@@ -102,6 +112,8 @@ class FilterSelector(FederatedSelector):
         bins=10,
         min_bin_size=5,
         disclose="auto",
+        epsilon=None,
+        delta=0.0,
         checkpoint=None,
         parties=2,
         he="auto",
@@ -114,6 +126,8 @@ class FilterSelector(FederatedSelector):
         self.bins = bins
         self.min_bin_size = min_bin_size
         self.disclose = disclose
+        self.epsilon = epsilon
+        self.delta = delta
         self.checkpoint = checkpoint
         self.parties = parties
         self.he = he
@@ -153,7 +167,7 @@ class FilterSelector(FederatedSelector):
         carrier : Carrier, optional
             Reaches the parties; by default all of them are in this process.
         """
-        federation, prepared, params = self._prepare(X, y)
+        federation, prepared, params = self._prepare(X, y, simulated=carrier is ALONE)
         policies = policies_for(self.policy, tuple(prepared.nodes))
         options = {"timeout_seconds": timeout_seconds, "observer": observer}
         outcome = carrier.execute(prepared, policies, **options)
@@ -169,13 +183,16 @@ class FilterSelector(FederatedSelector):
         self.n_features_to_select_ = params.n_features_to_select
         return self
 
-    def _prepare(self, X, y):
+    def _prepare(self, X, y, *, simulated=False):
         """Federation, nodes and parameters; every check that needs no message."""
         self._check_choices()
+        self._check_noise()
         needs_y = self.score != "variance"
         federation = self._federate(X, y, horizontal=self._splits_rows(), needs_y=needs_y)
         for table in at_home(federation.tables).values():
             filter_features.check_table(table, str(self.score), self.bins)
+            if self.epsilon is not None:
+                filter_features.check_edges(table, self.bins)
         if len(federation.feature_names) == federation.n_features:
             filter_features.check_bin_names(self.bins, federation.tables.values())
         policies = policies_for(self.policy, (*federation.parties, "coordinator"))
@@ -190,7 +207,12 @@ class FilterSelector(FederatedSelector):
                 filter_messages.OwnScores.declaration
             ),
             seed=self._seed(),
+            epsilon=None if self.epsilon is None else float(self.epsilon),
+            delta=float(self.delta),
+            noise_seed=self._seed() if simulated else None,
         )
+        if params.noisy:
+            refuse_numbers(federation)
         if federation.setting == "vertical":
             prepared = self._prepare_vertical(federation, params)
         else:
@@ -213,17 +235,23 @@ class FilterSelector(FederatedSelector):
             params,
             self._checkpoints(),
         )
-        notes = (self._he_note(params),)
+        notes = (self._he_note(params), *noise_notes(params))
         bits = 0 if params.scheme == "plain" else params.security_bits
         return Prepared(
             filters.PROTOCOL,
             nodes,
             filter_messages.messages_used(params),
             bits,
-            params.min_bin_size if self.score in filter_features.BINNED_SCORES else None,
+            self._smallest_bin(params),
             notes,
             rows_of(federation),
+            params.epsilon,
         )
+
+    def _smallest_bin(self, params):
+        """Rows of a bin at least; noise hides single rows in bins of any size."""
+        binned = self.score in filter_features.BINNED_SCORES and not params.noisy
+        return params.min_bin_size if binned else None
 
     def _prepare_horizontal(self, federation, params):
         nodes = filters_horizontal.build_nodes(
@@ -235,9 +263,13 @@ class FilterSelector(FederatedSelector):
             nodes,
             filter_horizontal_messages.messages_used(params),
             bits,
-            params.min_bin_size if self.score in filter_features.BINNED_SCORES else None,
-            ("Sums travel under pairwise one-time masks; no homomorphic encryption is needed.",),
+            self._smallest_bin(params),
+            (
+                "Sums travel under pairwise one-time masks; no homomorphic encryption is needed.",
+                *noise_notes(params),
+            ),
             rows_of(federation),
+            params.epsilon,
         )
 
     def _wanted(self):
@@ -270,6 +302,30 @@ class FilterSelector(FederatedSelector):
                 "5 is the default; 1 switches the protection off.",
             )
 
+    def _check_noise(self):
+        """Refuse settings under which noise would not protect what it promises to."""
+        check_budget(self.epsilon, self.delta)
+        if self.epsilon is None:
+            return
+        if self.score not in filter_features.BINNED_SCORES:
+            raise ParameterError(
+                f"epsilon={self.epsilon!r} with score={self.score!r}.",
+                "Noise is added to counts; one row can change a sum of values by any amount.",
+                "Use gini, mi, chi2 or iv, or no epsilon.",
+            )
+        if self.disclose == "scores":
+            raise ParameterError(
+                "disclose='scores' together with an epsilon.",
+                "With noise the label holder sees noisy counts and computes the scores from them.",
+                "Leave disclose at 'auto'.",
+            )
+        if self.checkpoint is not None:
+            raise ParameterError(
+                "A checkpoint together with an epsilon.",
+                "A resumed run would tell counts again, and spend the budget again.",
+                "Leave the checkpoint out.",
+            )
+
     def _score_rows(self, X, y=None):
         """Mean local score of the selected columns of (X, y); what ``score(X, y)`` returns."""
         check_is_fitted(self)
@@ -295,6 +351,8 @@ class FilterSelector(FederatedSelector):
             return "scores"
         if self.disclose == "auto":
             holders = [p for p in federation.tables if p != federation.label_holder]
+            if self.epsilon is not None:
+                return "counts"
             for choice in possible:
                 reply = filter_messages.REPLIES[filter_messages.way_of(self.score, choice)]
                 if all(policies.get(p, OPEN).allows(reply.declaration) for p in holders):
@@ -327,7 +385,7 @@ class FilterSelector(FederatedSelector):
             columns = next(iter(federation.tables.values())).feature_names
             names = {party: list(columns) for party in federation.tables}
             ranking, remarks = outcome.value.for_parties(tuple(federation.tables))
-        return build_result(
+        result = build_result(
             federation,
             prepared,
             outcome,
@@ -348,6 +406,7 @@ class FilterSelector(FederatedSelector):
             seed=params.seed,
             warnings=tuple(remarks),
         )
+        return with_spent(result, federation, params) if params.noisy else result
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

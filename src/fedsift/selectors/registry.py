@@ -136,7 +136,12 @@ METHODS = (
             "vertical": "fedsift.methods.filters:PROTOCOL",
             "horizontal": "fedsift.methods.filters_horizontal:PROTOCOL",
         },
-        {"n_features_to_select": (int, float), "bins": (int, list, dict)},
+        {
+            "n_features_to_select": (int, float),
+            "bins": (int, list, dict),
+            "epsilon": (int, float),
+            "delta": (int, float),
+        },
         {"horizontal": "coordinator"},
     ),
     Method(
