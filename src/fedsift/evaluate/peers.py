@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Selectors of other packages on pooled data: the reference that needs no privacy.
 
-scikit-learn's filters are always there. The others are looked for when they are named; install
-them with ``pip install 'fedsift[peers]'``, or one by one without what they do not need here.
+scikit-learn's filters are always there. The others are looked for when they are named: Boruta and
+LassoNet come with ``pip install 'fedsift[peers]'``; ``stg`` needs ``pip install --no-deps stg six``
+and old names put back, which is done here; ``mrmr_selection`` is under the GPL, so no extra has it.
 """
 
 from __future__ import annotations
