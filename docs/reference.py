@@ -10,7 +10,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from fedsift import errors, job
+from fedsift import errors, job, job_steps
 from fedsift.cli import app
 from fedsift.selectors import registry
 from fedsift.toml_check import TEXTS
@@ -36,6 +36,8 @@ _KEYS = {
     "POLICY_KEYS": "`[party.policy]`, or `[policy]` of a party's own file: what it lets out",
     "_RUNTIME_KEYS": "`[runtime]`: where it runs",
     "_PARTY_FILE_DATA": "`[data]` of a party's own file",
+    "_STEP_KEYS": "`[[step]]`: several methods one after the other, instead of `method` and `[method]`",
+    "PREDICTING": '`[[step]]` with `method = "predict"`',
 }
 _MEANING = {
     "_JOB_KEYS.method": "name of the method, see below",
@@ -63,9 +65,14 @@ _MEANING = {
     "POLICY_KEYS.min_bin_size": "smallest bin, in rows, that it lets into a count, 5 if missing",
     "POLICY_KEYS.min_rows": "fewest rows of its own that it takes part with",
     "POLICY_KEYS.anonymous_names": "others see numbers instead of the names of its features, such as `shop #3`; vertical jobs only",
+    "POLICY_KEYS.max_epsilon": "most that a run with differential privacy may spend on one of its rows; runs without it are refused then",
     "_RUNTIME_KEYS.engine": '`"embedded"` (one process) or `"flare"` (organisations)',
     "_RUNTIME_KEYS.kit": "the submitter's start-up kit, for `flare`",
     "_RUNTIME_KEYS.checkpoint": "directory for the state of an interrupted run",
+    "_STEP_KEYS.method": "a method, `train` or `predict`; its parameters stand beside it",
+    "_STEP_KEYS.seed": "of this step; made of the job's seed and the number of the step if missing",
+    "PREDICTING.rows": '`"held-out"` (kept out of training) or `"unlabelled"` (rows without a label)',
+    "PREDICTING.share": "share of the rows that is held out, 0.2 if missing",
     "_PARTY_FILE_DATA.path": "CSV or Parquet file, relative to the party's file",
     "_PARTY_FILE_DATA.id": "column, or columns, that identify a row",
     "_PARTY_FILE_DATA.columns": "the features it brings; all if missing",
@@ -81,7 +88,7 @@ def job_keys() -> str:
     """Every key of job and party files."""
     parts = []
     for name, title in _KEYS.items():
-        keys: dict[str, Any] = getattr(job, name, {})
+        keys: dict[str, Any] = getattr(job, name, None) or getattr(job_steps, name, {})
         if not keys:
             continue
         parts += [f"### {title}", "", "| key | holds | meaning |", "|---|---|---|"]
