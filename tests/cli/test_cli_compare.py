@@ -63,10 +63,12 @@ def test_a_compare_file(quick):
 def test_a_profile_and_json(quick):
     quick.write_text(QUICK.replace("folds = 2", "folds = 3") + "\n[profile.smoke]\nfolds = 2\n")
     out = quick.parent / "else"
-    ran = call("compare", quick, "--profile", "smoke", "--json", "--out", out)
+    options = ("--seeds", 2, "--model", "tree", "--security", "plain", "--json", "--out", out)
+    ran = call("compare", quick, "--profile", "smoke", *options)
 
     assert ran.exit_code == 0
-    assert ran.json["comparison"]["settings"]["folds"] == 2
+    settings = ran.json["comparison"]["settings"]
+    assert (settings["folds"], settings["seeds"], settings["models"]) == (2, [0, 1], ["tree"])
     assert ran.json["files"]["comparison"] == str(out / "comparison.json")
     assert ran.err == ""
 
@@ -160,6 +162,11 @@ def test_bad_files_end_with_2(tmp_path, text, words):
     assert ran.exit_code == 2
     assert words in ran.err
     assert not (tmp_path / "bad-out").exists()
+
+
+def test_wrong_options_end_with_2(quick):
+    assert "folds=0" in call("compare", quick, "--folds", 0).err
+    assert "Did you mean 'forest'?" in call("compare", quick, "--model", "forrest").err
 
 
 def test_a_compare_file_stands_alone(quick, workshop):

@@ -39,6 +39,13 @@ class Profile(StrEnum):
     paper = "paper"
 
 
+class Security(StrEnum):
+    """With encryption, or the same messages without it."""
+
+    secure = "secure"
+    plain = "plain"
+
+
 def compare(
     files: Annotated[
         list[Path],
@@ -51,9 +58,18 @@ def compare(
     profile: Annotated[
         Profile, typer.Option(help="Folds and seeds: few, as in the file, or many.")
     ] = Profile.regular,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes, instead of the file's.", min=1)
+    folds: Annotated[int | None, typer.Option(help="Folds, instead of the file's.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="How often the rows are dealt out, instead of the file's.")
     ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="Downstream model, instead of the file's; may be repeated."),
+    ] = None,
+    security: Annotated[
+        Security | None, typer.Option(help="With encryption or not, instead of the file's.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes, instead of the file's.")] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Forget what an interrupted comparison has finished.")
     ] = False,
@@ -71,8 +87,14 @@ def compare(
         journal = directory / JOURNAL
         if fresh:
             journal.unlink(missing_ok=True)
-        if workers is not None:
-            settings["workers"] = workers
+        given: dict[str, Any] = {
+            "folds": folds,
+            "seeds": seeds,
+            "models": model,
+            "workers": workers,
+        }
+        given["security"] = None if security is None else security.value
+        settings |= {name: value for name, value in given.items() if value not in (None, [])}
         with warnings_collected(), _progress(silent=quiet or as_json) as echo:
             comparison = run(data, contestants, journal=journal, echo=echo, **settings)
         _present(directory, comparison, as_json=as_json, quiet=quiet)

@@ -105,7 +105,6 @@ def compare(
     workplace = Workplace(cases, contestants, names, folds, security, timeout_seconds)
     check_ahead(workplace, seed)
     book = Journal(None if journal is None else Path(journal))
-    n_known = len(book.known)
     run = Run(
         workplace,
         tuple(range(seed, seed + seeds)),
@@ -133,7 +132,7 @@ def compare(
         cells=tuple(run.cells),
         seconds=time.perf_counter() - start,
         cpu_seconds=_cpu_seconds() - cpu_start,
-        reused=n_known,
+        reused=run.reused,
         interrupted=run.interrupted,
         versions=versions(),
     )

@@ -55,13 +55,14 @@ class Run:
     echo: Echo
     cells: list[Cell] = field(default_factory=list)
     interrupted: bool = False
+    reused: int = 0
 
     def go(self) -> None:
         """Do everything; Ctrl-C ends early and leaves what is finished."""
         try:
             with Crew(self.workplace, self.n_workers) as crew:
-                self._work(crew, [*self._verifications(), *self._first()])
-                self._work(crew, list(self._random()))
+                self._work(crew, list(self._first()))
+                self._work(crew, [*self._verifications(), *self._random()])
                 for number in range(1, ROUNDS):
                     self._work(crew, list(self._after_alarms(number)))
         except KeyboardInterrupt:
@@ -73,7 +74,7 @@ class Run:
                 yield seed, fold
 
     def _verifications(self) -> Iterator[Task]:
-        """The longest tasks, so they come first."""
+        """The longest tasks; an interrupted comparison has its scores before them."""
         for case, contestants in enumerate(self.workplace.contestants):
             for number, contestant in enumerate(contestants):
                 plain = contestant.security(self.workplace.security) == "plain"
@@ -137,6 +138,7 @@ class Run:
         keys = {task: self.workplace.key(task) for task in tasks}
         known = [task for task in tasks if keys[task] in self.journal.known]
         self.cells += [self.journal.known[keys[task]] for task in known]
+        self.reused += len(known)
         if known:
             self.echo(f"{len(known)} finished cells of an interrupted comparison are used again")
         left = [task for task in tasks if keys[task] not in self.journal.known]
