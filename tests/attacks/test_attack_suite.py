@@ -17,7 +17,7 @@ CLOSED_BY_DEFAULT = {
     "anchor-inversion", "accuracy-inference",
 }  # fmt: skip
 DECLARED_BY_DEFAULT = {
-    "psi-padded-list", "psi-size-probing", "row-difference", "gradient-labels", "embedding-map",
+    "psi-padded-list", "psi-size-probing", "row-difference", "count-difference", "gradient-labels", "embedding-map",
     "unit-isolation", "mean-membership", "mask-inference",
 }  # fmt: skip
 # A little more than a guess: members see how their images are aligned, and that is declared.
@@ -36,7 +36,7 @@ def test_it_succeeds_unprotected_and_fails_or_is_declared_by_default(name):
     assert rows[DEFAULT].verdict in expected
     if OPTION in rows:
         assert rows[OPTION].verdict in {CLOSED, DECLARED}
-        assert rows[OPTION].found <= rows[DEFAULT].found
+        assert rows[OPTION].found <= rows[DEFAULT].found + 0.05
 
 
 def test_every_attack_is_sorted_into_closed_or_declared():

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.attacks import bin_isolation, total_difference
+from fedsift.crypto.masking import unmask_sum
 from fedsift.data import Federation, split_vertical
-from fedsift.evaluate.attack import UNPROTECTED, Attack, Trial
+from fedsift.evaluate.attack import OPTION, UNPROTECTED, Attack, Trial
 from fedsift.evaluate.attack_recording import Stage, recorded_fit
 from fedsift.methods.filter_horizontal_messages import MaskedSums
 from fedsift.methods.filter_messages import OwnScores
@@ -100,6 +101,7 @@ def _difference(variant: str, seed: int) -> Trial:
 # Parties with rows of the same columns
 
 _MEMBERS, _COLUMNS, _CLASSES = 3, 4, 2
+_EPSILON = 1.0
 
 
 def _members(seed: int) -> dict[str, tuple[Floats, Integers]]:
@@ -152,6 +154,40 @@ def _row_difference(variant: str, seed: int) -> Trial:
     label_found = int(gap.class_sizes.argmax() == y[row])
     found = label_found * total_difference.recovered(gap.means, X[row])
     return Trial(float(found), 0.0, stages[0].outcome.ledger.rows())
+
+
+_EDGES = (-0.5, 0.5, 1.5)
+_WIDE = 12
+"""Columns of the tables that are subtracted."""
+
+
+def _pooled_tables(
+    parties: dict[str, tuple[Floats, Integers]], **settings: Any
+) -> tuple[Integers, Stage]:
+    """Bin-by-class counts of all members together, as the coordinator adds them up."""
+    selector = FilterSelector("gini", n_features_to_select=1, bins=list(_EDGES), **settings)
+    stage = recorded_fit(selector, Federation.horizontal(parties))
+    # The tables are the last sums that members send.
+    totals = unmask_sum(list(_sent(stage).values()))
+    return np.array(totals).reshape(_WIDE, -1, _CLASSES), stage
+
+
+def _count_difference(variant: str, seed: int) -> Trial:
+    rng = np.random.default_rng((seed, 4))
+    parties = {}
+    for i in range(_MEMBERS):
+        y = rng.permutation(np.arange(60) % _CLASSES)
+        parties[f"party-{i + 1}"] = (rng.normal(size=(60, _WIDE)) + y[:, None], y)
+    X, y = parties["party-1"]
+    fewer = {**parties, "party-1": (X[1:], y[1:])}
+    settings: dict[str, Any] = {"security": "plain"} if variant == UNPROTECTED else {}
+    if variant == OPTION:
+        settings = {"epsilon": _EPSILON}
+    (with_row, stage), (without, _) = (_pooled_tables(p, **settings) for p in (parties, fewer))
+    gap = (with_row - without).reshape(_WIDE, -1)
+    true = np.searchsorted(_EDGES, X[0]) * _CLASSES + y[0]
+    found = float((gap.argmax(axis=1) == true).mean())
+    return Trial(found, 1 / gap.shape[1], stage.outcome.ledger.rows())
 
 
 ATTACKS = (
@@ -209,5 +245,19 @@ ATTACKS = (
         runs=(1, 3),
         declared_as=("pooled-sums",),
         tolerance=0.05,
+    ),
+    Attack(
+        name="count-difference",
+        method="filter",
+        attacker="coordinator",
+        uses=("MaskedSums",),
+        aims_at="bins and label of the one row by which two runs differ",
+        measure="bins and labels right",
+        unprotected="no masks (security='plain')",
+        default="pairwise masks; the tables of two runs are subtracted",
+        option=f"differential privacy, epsilon={_EPSILON:g} in each run",
+        trial=_count_difference,
+        runs=(3, 10),
+        declared_as=("pooled-sums",),
     ),
 )
