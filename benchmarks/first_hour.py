@@ -20,8 +20,10 @@ RESULTS = ROOT / "benchmarks" / "first_hour.json"
 PAGE = ROOT / "docs" / "tutorial-first-hour.md"
 BLOCK = re.compile(r"(<!-- hour:(\S+) -->\n).*?(<!-- /hour -->)", re.DOTALL)
 LIMIT_SECONDS = 1800
-DEMO_LIMIT, HELP_LIMIT = 60.0, 0.5
-_SHOWN_LINES = 14
+PROMISES = (
+    ("demo", "`make demo` once everything is installed", 60.0),
+    ("help", "`fedsift --help`", 0.5),
+)
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,6 @@ def run(repository: str, folder: Path) -> dict:
         "cores": os.cpu_count(),
         "load": [round(started, 1), round(os.getloadavg()[0], 1)],
         "python": version.stdout.split()[1],
-        "bars": {
-            "demo under 60 s after installation": seconds(rows, "demo") < DEMO_LIMIT,
-            "help under 0.5 s": seconds(rows, "help") < HELP_LIMIT,
-            "everything under an hour": sum(row["seconds"] for row in rows) < 3600,
-        },
     }
 
 
@@ -116,15 +113,7 @@ def timed(step: Step, folder: Path, repeat: int) -> dict:
         "says": step.says,
         "seconds": round(fastest, 2),
         "processor_seconds": round(used, 2),
-        "output": done.stdout.strip().splitlines()[-_SHOWN_LINES:]
-        if step.name == "own file"
-        else [],
     }
-
-
-def seconds(rows: list[dict], name: str) -> float:
-    """Time of one step."""
-    return next(float(row["seconds"]) for row in rows if row["step"] == name)
 
 
 def times_table(results: dict) -> str:
@@ -148,13 +137,29 @@ def times_table(results: dict) -> str:
     )
 
 
-def bars(results: dict) -> str:
-    """What was promised, and whether it held."""
-    lines = [f"- {name}: {'yes' if met else '**no**'}" for name, met in results["bars"].items()]
+def promises(results: dict) -> str:
+    """What was promised, and whether it held: by the clock, and in processor time."""
+    lines = [
+        "| promised | allowed | by the clock | processor time | kept |",
+        "|---|---|---|---|---|",
+    ]
+    for name, words, allowed in PROMISES:
+        row = next(row for row in results["rows"] if row["step"] == name)
+        lines.append(
+            f"| {words} | {allowed:g} s | {row['seconds']:.2f} s | {row['processor_seconds']:.2f} s "
+            f"| {verdict(row, allowed)} |"
+        )
     return "\n".join(lines) + "\n"
 
 
-BLOCKS = {"times": times_table, "bars": bars}
+def verdict(row: dict, allowed: float) -> str:
+    """Whether a promise was kept, if need be only without the waiting for a busy machine."""
+    if row["seconds"] < allowed:
+        return "yes"
+    return "in processor time only" if row["processor_seconds"] < allowed else "**no**"
+
+
+BLOCKS = {"times": times_table, "promises": promises}
 
 
 def updated(page: str, results: dict) -> str:
