@@ -93,3 +93,22 @@ def test_a_policy_that_forbids_a_later_step(chained):
     assert outcome.exit_code == 4
     assert "'interaction'" in outcome.err
     assert not chained.out.exists()
+
+
+def test_the_cost_of_all_steps_is_predicted(chained):
+    text = (chained.text() + STEPS).replace('security = "plain"\n', "")
+    alone = text.replace(STEPS.split("[[step]]")[2].replace('security = "plain"\n', ""), "")
+    both = call("plan", chained.write(text), "--json")
+    first = call("plan", chained.write(alone.rstrip().removesuffix("[[step]]")), "--json")
+
+    assert (both.exit_code, first.exit_code) == (0, 0), (both.err, first.err)
+    assert first.json["steps"] == ["filter"]
+    for what in ("seconds", "bytes", "rounds", "ciphertexts"):
+        assert both.json["cost"][what] > first.json["cost"][what] > 0
+    assert "same share of features" in " ".join(both.json["cost"]["remarks"])
+    # Meetings and lists of what stays are not counted, ciphertexts are.
+    ran = chained.run("--json", text=text)
+    assert ran.exit_code == 0, ran.err
+    assert ran.json["result"]["traffic"]["ciphertexts"] == pytest.approx(
+        both.json["cost"]["ciphertexts"], rel=0.5
+    )

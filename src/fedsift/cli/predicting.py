@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedsift.costs import Estimate
     from fedsift.result import SelectionResult
 
-NOT_PREDICTED = "The cost of this job is not predicted: it has steps, or runs without encryption."
+NOT_PREDICTED = "The cost of this job is not predicted: a part of it runs without encryption."
 
 
 def predicted(ready: Any) -> Estimate | None:
@@ -29,8 +29,8 @@ def predicted(ready: Any) -> Estimate | None:
     from fedsift.costs import estimate, rates_of_this_machine
     from fedsift.costs.joint import tally_joint
 
-    if getattr(ready.job, "steps", ()) or ready.selector is None:
-        return None
+    if ready.job.steps:
+        return _predicted_steps(ready)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
@@ -46,6 +46,42 @@ def predicted(ready: Any) -> Estimate | None:
                 }
                 around = tally_joint(ready.joint, federation, selector, rows)
             return estimate(selector, federation, rates_of_this_machine(), around)
+    except FedsiftError:
+        return None
+
+
+def _predicted_steps(ready: Any) -> Estimate | None:
+    """The cost of all steps of a chained job."""
+    import msgspec
+
+    from fedsift.costs import rates_of_this_machine
+    from fedsift.costs.chain import estimate_steps
+    from fedsift.costs.joint import tally_joint
+    from fedsift.job_steps import PREDICT
+
+    names = [step.method for step in ready.job.steps]
+    numbers = [number for number, name in enumerate(names, start=1) if name != PREDICT]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            federation, _ = ready.plan()
+            around, joint = None, getattr(ready, "joint", None)
+            if joint is None:
+                selectors = list(ready.selector.steps)
+            else:
+                selectors = [joint.step(number).selector() for number in numbers]
+                rows = {party: home.load().n_rows for party, home in ready.homes.items()}
+
+                def around(number: int, left: Any, selector: Any) -> Any:
+                    job = joint.step(number, tuple(left.parties))
+                    if number == 1:
+                        job = msgspec.structs.replace(job, aligned=joint.aligned)
+                    return tally_joint(job, left, selector, rows)
+
+            rates = rates_of_this_machine()
+            return estimate_steps(
+                selectors, federation, rates, around, predicts=len(numbers) < len(names)
+            )
     except FedsiftError:
         return None
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -134,7 +135,7 @@ class Chain:
         for party in federation.tables if federation.setting == "vertical" else ():
             kept = {p: federation.tables[p].feature_names for p in (holder, party)
                     if p in federation.tables}  # fmt: skip
-            few = _survivors(federation, kept)
+            few = survivors(federation, kept)
             try:
                 rows += self._selector(number, few).plan(few).disclosures
             except PolicyViolation as error:
@@ -172,11 +173,11 @@ class Chain:
 
     def transform(self, federation):
         """Keep the selected features of every table of a federation."""
-        return _survivors(federation, self.result_.selected)
+        return survivors(federation, self.result_.selected)
 
     def predict(self, federation):
         """Predict with the model of the last step, by the secure protocol."""
-        return self.selectors_[-1].predict(_survivors(federation, self.result_.selected))
+        return self.selectors_[-1].predict(survivors(federation, self.result_.selected))
 
     def files(self):
         """What the label holder keeps for itself: name and text of its predictions."""
@@ -205,8 +206,8 @@ class Chain:
         self.interrupted_ = getattr(selector, "interrupted_", False)
         if self._results[-1].method == TRAIN:
             return left, apart
-        kept = None if apart is None else _survivors(apart, result.selected)
-        return _survivors(left, result.selected), kept
+        kept = None if apart is None else survivors(apart, result.selected)
+        return survivors(left, result.selected), kept
 
     def _selector(self, number, left):
         """A step's own selector, with seed, policies and number of features as they must be."""
@@ -307,8 +308,8 @@ class Chain:
         self._results = [msgspec.json.decode(text, type=SelectionResult) for text in texts]
         for step in self._results:
             if step.method != TRAIN:
-                left = _survivors(left, step.selected)
-                apart = None if apart is None else _survivors(apart, step.selected)
+                left = survivors(left, step.selected)
+                apart = None if apart is None else survivors(apart, step.selected)
         return left, apart
 
     def _finish(self, federation, left, files, place):
@@ -364,7 +365,7 @@ def _taken(federation, rows):
     )
 
 
-def _survivors(federation, selected):
+def survivors(federation: Federation, selected: Mapping[str, Sequence[str]]) -> Federation:
     """What is left of a federation: selected features, and parties that own any."""
     tables = {
         party: table.select(list(selected[party]))
