@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test faults browser browser-tests check fix docs reproduce bench clean
+.PHONY: demo test faults browser browser-tests screenshots check fix docs reproduce bench clean
 
 demo: $(STAMP)
 	$(BIN)/fedsift demo
@@ -26,6 +26,9 @@ browser: $(STAMP)
 
 browser-tests: browser
 	FEDSIFT_BROWSER=required $(BIN)/python -m pytest tests/browser
+
+screenshots: browser
+	$(BIN)/python docs/make_screenshots.py
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

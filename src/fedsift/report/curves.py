@@ -103,10 +103,8 @@ def margins(scored: Sequence[Scored]) -> list[float | None]:
     )
     if not inside or not outside or not spread:
         return [None] * len(scored)
-    return [
-        min(abs(one.score - other) for other in _ends(outside if one.selected else inside)) / spread
-        for one in scored
-    ]
+    ends = {True: _ends(outside), False: _ends(inside)}
+    return [min(abs(one.score - end) for end in ends[one.selected]) / spread for one in scored]
 
 
 def training(result: SelectionResult) -> dict[str, Curve]:

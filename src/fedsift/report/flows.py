@@ -73,10 +73,14 @@ def flows_of(result: SelectionResult) -> dict[tuple[str, str], Flow]:
         flow.messages += row.messages
         flow.n_bytes += row.n_bytes
         flow.names.append(clean(row.message))
+    brought: dict[tuple[str, str], list[Flow]] = {}
+    for (_, receiver), flow in flows.items():
+        for name in flow.names:
+            brought.setdefault((receiver, name), []).append(flow)
     for learned in result.disclosures:
-        for (_, receiver), flow in flows.items():
-            name, kind = clean(learned.message), clean(learned.kind)
-            if receiver == clean(learned.learner) and name in flow.names and kind not in flow.kinds:
+        kind = clean(learned.kind)
+        for flow in brought.get((clean(learned.learner), clean(learned.message)), ()):
+            if kind not in flow.kinds:
                 flow.kinds.append(kind)
     return flows
 

@@ -169,7 +169,10 @@ def number(value: float) -> str:
 
 def clean(value: Any) -> str:
     """Text of one line without characters that a terminal or a browser would act upon."""
-    return "".join(c if c.isprintable() else " " for c in str(value))
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _facts(result: SelectionResult) -> tuple[tuple[str, str], ...]:
