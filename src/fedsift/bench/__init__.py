@@ -26,7 +26,17 @@ def _suite(name: str) -> Suite:
 
 SUITES: dict[str, Suite] = {
     name: _suite(name)
-    for name in ("costs", "dcfs", "fedsdg", "filters", "fpso", "interaction", "runtime", "vfps")
+    for name in (
+        "costs",
+        "dcfs",
+        "dp",
+        "fedsdg",
+        "filters",
+        "fpso",
+        "interaction",
+        "runtime",
+        "vfps",
+    )
 }
 PROFILES = ("smoke", "regular", "paper")
 

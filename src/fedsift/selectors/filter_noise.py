@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -60,16 +61,27 @@ def with_spent(result: SelectionResult, federation: Federation, params: Params) 
         "spent": spent,
         "noise": noise,
     }
+    parameters = {**result.parameters, "privacy": privacy}
     return msgspec.structs.replace(
         result,
-        parameters={**result.parameters, "privacy": privacy},
-        disclosures=tuple(_priced(row, params) for row in result.disclosures),
+        parameters=parameters,
+        disclosures=with_prices(result.disclosures, parameters),
     )
 
 
-def _priced(row: Disclosure, params: Params) -> Disclosure:
-    """A row of the ledger with what it cost."""
-    if row.message not in _NOISY_MESSAGES:
-        return row
-    budget = f"epsilon {params.epsilon:g}" + (f", delta {params.delta:g}" if params.delta else "")
-    return msgspec.structs.replace(row, what=f"{row.what}; with noise, spent {budget}")
+def with_prices(
+    rows: Iterable[Disclosure], parameters: Mapping[str, Any]
+) -> tuple[Disclosure, ...]:
+    """Rows of a ledger; those that carry noise say which budget they spent."""
+    privacy = parameters.get("privacy")
+    if not privacy:
+        return tuple(rows)
+    budget = f"epsilon {privacy['epsilon']:g}"
+    if privacy["delta"]:
+        budget += f", delta {privacy['delta']:g}"
+    return tuple(
+        msgspec.structs.replace(row, what=f"{row.what}; with noise, spent {budget}")
+        if row.message in _NOISY_MESSAGES
+        else row
+        for row in rows
+    )

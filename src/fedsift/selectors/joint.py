@@ -47,6 +47,7 @@ from fedsift.runtime.outcome import added
 from fedsift.runtime.session import Observer
 from fedsift.selectors.carrier import Carrier, Facts, facts_of, parts_of_model, placed
 from fedsift.selectors.execution import Plan, Prepared, execute
+from fedsift.selectors.filter_noise import with_prices
 from fedsift.selectors.joint_data import (
     Rows,
     joint_federation,
@@ -386,10 +387,11 @@ class JointScript:
             tables[chair] = remarks_of(parts[chair])
         remarks = [text for party in self._job.parties for text in tables.get(party, ())]
         on_labels = remarks_on({}, [federation.target]) if federation.target is not None else ()
+        rows = [row for outcome in self._outcomes for row in outcome.ledger.rows()]
         return msgspec.structs.replace(
             result,
             traffic=together([outcome.transcript.traffic() for outcome in self._outcomes]),
-            disclosures=tuple(row for outcome in self._outcomes for row in outcome.ledger.rows()),
+            disclosures=with_prices(rows, result.parameters),
             timings=added([outcome.timings for outcome in self._outcomes]),
             warnings=(*remarks, *on_labels, *self._remarks, *result.warnings),
         )
