@@ -32,8 +32,8 @@ METHODS = {
 KINDS = {declaration.kind for _, declaration in method_named("vfps").declarations()}
 POLICIES = {"vfps": {"may_reveal": sorted({*KINDS, "common-ids"})}}
 STEPS = (
-    {"method": "filter", "score": "gini", "n_features_to_select": 3},
-    {"method": "interaction", "n_features_to_select": 2},
+    {"method": "filter", "score": "gini", "n_features_to_select": 5},
+    {"method": "interaction", "n_features_to_select": 4},
     {"method": "train"} | {k: v for k, v in METHODS["fedsdg"].items() if "features" not in k},
     {"method": "predict", "share": 0.2},
 )
