@@ -60,3 +60,17 @@ def test_every_error_is_listed_under_a_code_of_its_own():
     for cls in known:
         if cls is not errors.FedsiftError:
             assert f"| {cls.code} | `{cls.__name__}` | {cls.exit_code} |" in page
+
+
+@pytest.mark.parametrize("name", [method.name for method in METHODS])
+def test_the_page_of_a_method_answers_what_readers_ask(name):
+    """Claim, roles, who learns what, how to run, what the paper gets wrong, figures."""
+    page = PAGES[f"docs/methods/{name}.md"]
+    assert f"<!-- reference:glance:{name} -->" in page
+    assert "**The claim.**" in page
+    assert "**What holds.**" in page
+    assert "<!-- learns:" in page
+    assert "## How to run" in page
+    assert f"fedsift run examples/{name}" in page
+    assert re.search(r"^## What the paper", page, re.MULTILINE)
+    assert re.search(r"^## (Accuracy|Figures|Cost|Precision)", page, re.MULTILINE)
