@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from fedsift.cli.common import console, shown
 from fedsift.cli.tables import table
@@ -18,7 +21,18 @@ if TYPE_CHECKING:
     from fedsift.costs import Estimate
     from fedsift.result import SelectionResult
 
+_log = logging.getLogger(__name__)
+
 NOT_PREDICTED = "The cost of this job is not predicted: a part of it runs without encryption."
+
+
+def predicted_before(ready: Any) -> Estimate | None:
+    """As :func:`predicted`; a prediction that fails is no reason not to run the job."""
+    try:
+        return predicted(ready)
+    except Exception:
+        _log.warning("no prediction", exc_info=True)
+        return None
 
 
 def predicted(ready: Any) -> Estimate | None:
@@ -45,7 +59,8 @@ def predicted(ready: Any) -> Estimate | None:
                     for party, home in ready.homes.items()
                 }
                 around = tally_joint(ready.joint, federation, selector, rows)
-            return estimate(selector, federation, rates_of_this_machine(), around)
+            rates = rates_of_this_machine(tell=_tell_measuring)
+            return estimate(selector, federation, rates, around)
     except FedsiftError:
         return None
 
@@ -84,6 +99,10 @@ def _predicted_steps(ready: Any) -> Estimate | None:
             )
     except FedsiftError:
         return None
+
+
+def _tell_measuring() -> None:
+    typer.echo("Measuring this machine once, for predictions; that takes some seconds.", err=True)
 
 
 class Stopwatch:

@@ -62,7 +62,7 @@ def run(
         with warnings_collected() as remarks, resuming.noting_checkpoints(read):
             ready = prepare(read)
             # What is left of an interrupted run is not known before it has been read.
-            forecast = None if resume else predicting.predicted(ready)
+            forecast = None if resume else predicting.predicted_before(ready)
             with (
                 live_page(read, wanted=live) as page,
                 live_progress(console(errors=True), quiet=quiet or as_json) as observer,

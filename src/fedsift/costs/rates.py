@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -126,8 +127,13 @@ class Rates:
         return self.seconds.get(unit, TYPICAL[unit])
 
 
-def rates_of_this_machine(*, refresh: bool = False) -> Rates:
-    """Kept rates, or new ones if there are none for this machine and version (some 4 seconds)."""
+def rates_of_this_machine(
+    *, refresh: bool = False, tell: Callable[[], None] | None = None
+) -> Rates:
+    """Kept rates, or new ones if there are none for this machine and version (some 4 seconds).
+
+    ``tell`` is called before anything is measured.
+    """
     if os.environ.get(SWITCH) == "typical":
         return Rates(TYPICAL)
     kept = None if refresh else _read(_path())
@@ -135,6 +141,8 @@ def rates_of_this_machine(*, refresh: bool = False) -> Rates:
         return kept
     from fedsift.costs.measure import measure_rates
 
+    if tell is not None:
+        tell()
     rates = Rates(measure_rates(), machine(), time.time())
     with contextlib.suppress(FileProblem):  # a cache that cannot be written is no reason to fail
         write_atomically(_path(), json.dumps({"format": FORMAT, **asdict(rates)}, indent=1))
