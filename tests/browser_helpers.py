@@ -5,6 +5,7 @@ import warnings
 from sklearn.datasets import load_wine
 
 import fedsift as fs
+from fedsift.evaluate import compare
 
 METHODS = ("filter", "horizontal", "interaction", "vfps", "dcfs", "fpso", "fedsdg")
 TITLES = {
@@ -62,3 +63,12 @@ def result_of(method):
             return fs.FPSOSelector(**swarm, random_state=0).fit(X, y).result_
         trained = fs.FedSDGSelector(max_epochs=3, embedding=2, security="plain", random_state=0)
         return trained.fit(X, y).result_
+
+
+def small_comparison():
+    """A comparison of one method with its controls, in two seconds."""
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    federation = fs.split_vertical(X, y, 3, random_state=0)
+    few = {"models": ["knn"], "folds": 2, "permutations": 1}
+    gini = fs.FilterSelector("gini", n_features_to_select=3)
+    return compare(federation, {"gini": gini}, security="plain", verify=False, **few)

@@ -1,11 +1,14 @@
 """Report pages and the live view in a real browser: complete, quiet, reachable, readable."""
 
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from browser_helpers import METHODS, TITLES, result_of
+from browser_helpers import METHODS, TITLES, result_of, small_comparison
+from fedsift.evaluate import attack_page, compare_html
+from fedsift.evaluate.attack import AttackReport
 from fedsift.report import html
 from fedsift.report.live import LiveView
 from fedsift.report.live_server import LiveServer
@@ -16,6 +19,7 @@ pytestmark = pytest.mark.timeout(400)  # a browser on a busy machine is slow
 
 WAIT = 60_000
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
+ATTACKS = Path(__file__).resolve().parents[2] / "benchmarks" / "attacks.json"
 EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>' onmouseover='alert(3)"
 
 
@@ -26,6 +30,11 @@ def files(tmp_path_factory):
     return {
         method: result_of(method).to_html(folder / f"{method}.html").as_uri() for method in METHODS
     }
+
+
+@pytest.fixture(scope="module")
+def compared():
+    return small_comparison()
 
 
 @contextmanager
@@ -89,6 +98,20 @@ def test_a_dark_report_is_accessible_too(browser, files, axe, method):
     with opened(browser, files[method], width=390, colours="dark") as page:
         assert not is_too_wide(page)
         assert violations(page, axe) == []
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_pages_of_attacks_and_comparisons_are_as_good(browser, axe, compared, tmp_path, colours):
+    found = msgspec.json.decode(ATTACKS.read_bytes(), type=AttackReport)
+    pages = {"attack": attack_page.render(found), "compare": compare_html.render(compared)}
+    for name, text in pages.items():
+        path = tmp_path / f"{name}.html"
+        path.write_text(text, encoding="utf-8")
+        with opened(browser, path.as_uri(), colours=colours) as page:
+            assert page.locator("table").count() > 0
+            assert violations(page, axe) == []
+            page.set_viewport_size({"width": 390, "height": 844})
+            assert not is_too_wide(page)
 
 
 def test_dark_is_dark(browser, files):

@@ -119,9 +119,12 @@ def test_keys_for_sinks_are_plain_letters():
     assert sinks._key("a/b <x>\n$") == "a/b _x_ _"
 
 
-def test_mlflow_gets_everything(results, tmp_path):
-    """Runs where mlflow or mlflow-skinny is installed."""
+@pytest.mark.filterwarnings("ignore")  # of MLflow itself
+def test_mlflow_gets_everything(results, tmp_path, monkeypatch):
+    """Runs where mlflow-skinny is installed, and what its local stores need."""
     tracking = pytest.importorskip("mlflow.tracking", reason="MLflow is not installed")
+    pytest.importorskip("alembic", reason="MLflow's local stores need sqlalchemy and alembic")
+    monkeypatch.chdir(tmp_path)  # where MLflow puts files
     uri = f"sqlite:///{tmp_path}/runs.db"
     run_id = sinks.log_to_mlflow(results["fedsdg"], uri)
     client = tracking.MlflowClient(uri)
@@ -134,6 +137,7 @@ def test_mlflow_gets_everything(results, tmp_path):
     assert {file.path for file in client.list_artifacts(run_id)} == {"report.html", "result.json"}
 
 
+@pytest.mark.filterwarnings("ignore")  # of TensorBoard itself
 def test_tensorboard_gets_every_number(results, tmp_path):
     """Runs where TensorBoard is installed."""
     pytest.importorskip("tensorboard", reason="TensorBoard is not installed")

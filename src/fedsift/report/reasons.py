@@ -49,6 +49,21 @@ def why(result: SelectionResult) -> str:
     return " ".join(parts)
 
 
+def uncertainty(has_errors: bool) -> str:
+    """What there is to judge by how sure a ranking is."""
+    text = (
+        "Margin: how far a score is from the other side of the cut, as a share of the range of all "
+        "scores. A small one could fall the other way on other rows"
+    )
+    if has_errors:
+        return f"{text}; compare it with the standard error."
+    return (
+        f"{text}. This method computes every score once, on all rows, and gives no standard "
+        "errors: 'fedsift compare' repeats the selection on parts of the rows and tells how "
+        "stable it is."
+    )
+
+
 def worth(result: SelectionResult) -> str:
     """What a participant's number is called."""
     return "accuracy" if result.method == "fpso" else "importance"
