@@ -361,3 +361,32 @@ class TestGoingOn:
 def pressed(selector, federation, **_):
     """Ctrl-C while a selector runs."""
     raise KeyboardInterrupt
+
+
+def test_a_label_holder_without_features_stays():
+    job = chained(WHOLE[1], ("filter", PLAIN | {"n_features_to_select": 2}))
+    homes = columns_homes(job, columns=COLUMNS | {"bank": []})
+
+    result = run_chain(job, homes)
+
+    assert result.selected["bank"] == ()
+    assert [step.n_selected for step in result.steps] == [4, 2]
+
+
+def test_steps_that_need_no_label():
+    steps = [
+        JointStep(method="filter", parameters=PLAIN | {"score": "variance", **wanted})
+        for wanted in ({"n_features_to_select": 3}, {"n_features_to_select": 1})
+    ]
+    job = JointJob(
+        method="chain", setting="vertical", parties=FOUR, aligned=True, seed=7, steps=tuple(steps)
+    )
+    job.check()
+    homes = columns_homes(job, label=None, columns=COLUMNS)
+
+    result = run_chain(job, homes)
+    chair, ended = at_sites(job, homes, run_chain)
+
+    assert [step.n_selected for step in result.steps] == [3, 1]
+    assert ended[chair].error is None, ended[chair].error
+    assert ended[chair].value.selected == result.selected

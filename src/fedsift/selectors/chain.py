@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 import shutil
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -137,7 +138,9 @@ class Chain:
                     if p in federation.tables}  # fmt: skip
             few = survivors(federation, kept)
             try:
-                rows += self._selector(number, few).plan(few).disclosures
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)
+                    rows += self._selector(number, few).plan(few).disclosures
             except PolicyViolation as error:
                 remarks.append(f"If {party!r} alone is left besides {holder!r}: {error.found}")
             except FedsiftError:
@@ -146,7 +149,10 @@ class Chain:
 
     def run(self, federation, *, timeout_seconds=None, observer=None):
         """As :meth:`fit`, with a time limit per request and an observer of the progress."""
-        self.plan(federation)
+        with warnings.catch_warnings():
+            # The run itself warns too.
+            warnings.simplefilter("ignore", UserWarning)
+            self.plan(federation)
         self.interrupted_ = False
         self.selectors_: list[FederatedSelector] = []
         self._results: list[SelectionResult] = []

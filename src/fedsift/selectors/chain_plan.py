@@ -10,6 +10,7 @@ the latter is only remarked on. Each step is checked again when it begins, with 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -157,7 +158,10 @@ class Opening(JointScript):
             left = tuple(one for one in self._chain.parties if one in (chair, party))
             few = {one: names for one, names in agreed.features.items() if one in left}
             try:
-                plan = self._plan_of_step(number, left, replace(agreed, features=few), federation)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)
+                    among = replace(agreed, features=few)
+                    plan = self._plan_of_step(number, left, among, federation)
             except PolicyViolation as error:
                 remarks.append(f"If {party!r} alone is left besides {chair!r}: {error.found}")
             except FedsiftError:
