@@ -166,7 +166,7 @@ def test_there_is_something_to_run():
 def found(words):
     """The command that these words call, and what is left of them."""
     command, rest = get_command(app), list(words)
-    while rest and getattr(command, "commands", None):
+    while rest and getattr(command, "commands", None) and not rest[0].startswith("-"):
         assert rest[0] in command.commands, f"there is no 'fedsift {' '.join(words)}'"
         command = command.commands[rest.pop(0)]
     return command, rest
