@@ -55,6 +55,8 @@ def test_a_chain_writes_one_result_and_predictions(chained):
     ledger = (chained.out / "ledger.jsonl").read_text().splitlines()
     assert len(ledger) == len(result.disclosures)
     assert '"step":3' in "".join(ledger)
+    model = fs.FedSDGSelector.load(chained.out / "model")
+    assert sorted(model.classes_) == ["no", "yes"]
     some_id = lines[1].split(",")[0]
     assert f'"{some_id}"' not in (chained.out / "result.json").read_text()
     text_report = call("report", chained.out / "result.json", "--format", "text")

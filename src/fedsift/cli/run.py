@@ -73,6 +73,12 @@ def run(
                 page.finish(result)
         files = getattr(ready, "files", {})
         present(directory, result, remarks, as_json=as_json, quiet=quiet, files=files)
+        # A training leaves a model: every party's part in a file of its own.
+        model = getattr(ready.selector, "model_", None)
+        if model is not None:
+            model.save(directory / "model")
+            if not as_json:
+                console().print(f"model: {shown(directory / 'model')}", soft_wrap=True)
         if getattr(ready.selector, "interrupted_", False):
             typer.echo("Interrupted; what was reached so far has been written.", err=True)
             if resuming.has_unfinished(read):

@@ -70,6 +70,8 @@ class Chain:
     predictions_ : ndarray
         Of the rows held out, in the order of ``predicted_rows_``.
     predicted_rows_ : ndarray of int
+    model_ : FedSDGSelector
+        What a training at the end left.
     result_ : SelectionResult
         Of the last selection, with the cost and the ledger of all steps and ``steps``.
 
@@ -211,6 +213,7 @@ class Chain:
         self._results.append(tagged(result, number, self._name(selector)))
         self.interrupted_ = getattr(selector, "interrupted_", False)
         if self._results[-1].method == TRAIN:
+            self.model_ = selector
             return left, apart
         kept = None if apart is None else survivors(apart, result.selected)
         return survivors(left, result.selected), kept

@@ -137,6 +137,7 @@ class ChainScript:
         self._start: SelectionResult | None = None
         self._results: list[SelectionResult] = []
         self.interrupted_ = False
+        self.model_: Any = None
 
     def run(self) -> SelectionResult | None:
         """All steps that are not finished yet."""
@@ -310,6 +311,7 @@ class ChainScript:
         result = script.run()
         if name == TRAIN:
             self._models, self._params = script.model(), selector._trained_with
+            self.model_ = selector
         if result is not None:
             self._results.append(tagged(result, number, name))
             self.interrupted_ = getattr(selector, "interrupted_", False)
