@@ -34,6 +34,7 @@ RUN_ELSEWHERE = {
     "docs/chains.md": "tests/docs/test_chains_page.py",
 }
 MOST_NOT_RUN = 18
+FEDSIFT = get_command(app)
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ def test_there_is_something_to_run():
 
 def found(words):
     """The command that these words call, and what is left of them."""
-    command, rest = get_command(app), list(words)
+    command, rest = FEDSIFT, list(words)
     while rest and getattr(command, "commands", None) and not rest[0].startswith("-"):
         assert rest[0] in command.commands, f"there is no 'fedsift {' '.join(words)}'"
         command = command.commands[rest.pop(0)]
