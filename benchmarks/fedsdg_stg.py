@@ -3,7 +3,7 @@
 ``stg`` is not a dependency and does not run on Python 3.10 or later as it is: it imports names that
 moved from ``collections`` to ``collections.abc``. Install it beside fedsift and run
 
-    pip install --no-deps stg
+    pip install --no-deps stg six
     python benchmarks/fedsdg_stg.py --out benchmarks/fedsdg_stg.json
 
 Same test rows as ``fedsift bench fedsdg``; penalty and learning rate are chosen on validation rows
