@@ -20,6 +20,7 @@ DECLARED_BY_DEFAULT = {
     "psi-padded-list", "psi-size-probing", "row-difference", "count-difference", "gradient-labels", "embedding-map",
     "unit-isolation", "mean-membership", "mask-inference",
 }  # fmt: skip
+CLOSED_BY_OPTION = {"psi-size-probing", "unit-isolation", "mask-inference"}
 # A little more than a guess: members see how their images are aligned, and that is declared.
 NEARLY_CLOSED = {"anchor-membership", "image-membership"}
 
@@ -35,7 +36,8 @@ def test_it_succeeds_unprotected_and_fails_or_is_declared_by_default(name):
         assert rows[DEFAULT].found < 0.7 < rows[UNPROTECTED].found
     assert rows[DEFAULT].verdict in expected
     if OPTION in rows:
-        assert rows[OPTION].verdict in {CLOSED, DECLARED}
+        allowed = {CLOSED} if name in CLOSED_BY_OPTION else {CLOSED, DECLARED}
+        assert rows[OPTION].verdict in allowed
         assert rows[OPTION].found <= rows[DEFAULT].found + 0.05
 
 
