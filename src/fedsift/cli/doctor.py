@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -88,6 +87,8 @@ def speed_of(rates: Rates) -> dict[str, float]:
 
 
 def _version(library: str) -> str | None:
+    from importlib import metadata
+
     try:
         return metadata.version(library)
     except metadata.PackageNotFoundError:
