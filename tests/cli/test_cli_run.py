@@ -278,7 +278,7 @@ def test_plan_says_who_will_learn_what(workshop, sent):
         "feature-scores",
         "bgv, 128-bit",
         "no policy",
-        "later version",
+        "Predicted cost",
         "Nothing was sent",
     ):
         assert word in outcome.out
