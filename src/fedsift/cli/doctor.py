@@ -32,7 +32,7 @@ NEEDED = (
 OPTIONAL = {
     "torch": "the method 'fedsdg'",
     "openmined-psi": "private set intersection ('fedsift align')",
-    "nvflare": "running on several machines (a later version)",
+    "nvflare": "federations across organisations ('fedsift deploy')",
     "phe": "comparison in 'fedsift bench'",
 }
 _MISSING_EXIT_CODE = 2
