@@ -56,9 +56,9 @@ def _selected(view: ReportView, result: SelectionResult) -> str:
     for features in view.features:
         parts.append(_party(features, room))
         room = max(0, room - len(features.rows))
-    rows = [row for features in view.features for row in features.rows]
-    if any(row.margin != "-" for row in rows):
-        errors = any(row.standard_error != "-" for row in rows)
+    listed = [row for features in view.features for row in features.rows]
+    if any(row.margin != "-" for row in listed):
+        errors = any(row.standard_error != "-" for row in listed)
         parts.append(f'<p class="note">{escape(reasons.uncertainty(errors))}</p>')
     return blocks.section("What was selected and why", reasons.why(result), "".join(parts))
 
