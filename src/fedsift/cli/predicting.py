@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-NOT_PREDICTED = "The cost of this job is not predicted: a part of it runs without encryption."
+NOT_PREDICTED = (
+    "The cost of this job is not predicted: a part of it runs without encryption, or under Paillier "
+    "where BGV is meant."
+)
 
 
 def predicted_before(ready: Any) -> Estimate | None:
