@@ -37,13 +37,14 @@ def test_it_writes_a_file_for_machines_and_a_page_for_people(only, tmp_path):
     assert "https://" not in page
 
 
-def test_what_nothing_declares_has_an_exit_code_of_its_own(monkeypatch, only):
+def test_what_nothing_declares_has_an_exit_code_of_its_own(monkeypatch, tmp_path):
     known = attack_suite.attack_named("bin-isolation-gini")
     open_one = dataclasses.replace(known, trial=lambda variant, seed: Trial(1.0, 0.5))
     monkeypatch.setattr(attack_suite, "ATTACKS", (open_one,))
-    ran = call("attack")
+    ran = call("attack", "--out", tmp_path)
     assert ran.exit_code == 5
     assert "OPEN" in ran.out
+    assert "Not as declared." in (tmp_path / "attack.html").read_text()
 
     powerless = dataclasses.replace(known, trial=lambda variant, seed: Trial(0.5, 0.5))
     monkeypatch.setattr(attack_suite, "ATTACKS", (powerless,))

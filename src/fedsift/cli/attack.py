@@ -135,7 +135,7 @@ def _present(report: AttackReport, out: Path | None, *, as_json: bool) -> None:
 
 
 def _rows_table(report: AttackReport) -> Any:
-    from fedsift.evaluate.attack_page import against, found_text
+    from fedsift.evaluate.attack_page import against, found_text, used_text
 
     made = table(
         "What the attacks recovered", "attack", "attacker used", "against", "recovered", "guess",
@@ -146,7 +146,7 @@ def _rows_table(report: AttackReport) -> Any:
         verdict = f"[bold red]{row.verdict}[/bold red]" if bad else row.verdict
         made.add_row(
             shown(row.attack),
-            shown(f"{row.attacker}: {', '.join(row.uses) or 'got nothing'}"),
+            shown(f"{row.attacker}: {used_text(row)}"),
             shown(against(row)),
             shown(f"{found_text(row)} {row.measure}"),
             f"{row.guess:.3f}",

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from html import escape
+
 from fedsift.evaluate.attack import (
     CLOSED,
     DECLARED,
@@ -41,11 +43,14 @@ def headline(report: AttackReport) -> str:
     verdicts = [row.verdict for row in report.rows]
     counts = [
         f"{verdicts.count(verdict)} {verdict}"
-        for verdict in (CLOSED, DECLARED, OPEN, FAILS)
+        for verdict in (SUCCEEDS, CLOSED, DECLARED, OPEN, FAILS)
         if verdicts.count(verdict)
     ]
-    attacks = len({(row.attack, row.attacker) for row in report.rows})
-    return f"{attacks} attacks on {report.source}: {', '.join(counts) or 'nothing to attack'}."
+    attacks = len({row.attack for row in report.rows})
+    return (
+        f"{attacks} attacks on {report.source}, {len(verdicts)} verdicts: "
+        f"{', '.join(counts) or 'nothing to attack'}."
+    )
 
 
 def found_text(row: AttackRow) -> str:
@@ -82,7 +87,11 @@ def render(report: AttackReport) -> str:
     )
     for method in dict.fromkeys(row.method for row in report.rows):
         rows = [row for row in report.rows if row.method == method]
-        parts.append(blocks.section(f"Method {method}", "", _table(rows)))
+        by_attack: dict[str, list[AttackRow]] = {}
+        for row in rows:
+            by_attack.setdefault(row.attack, []).append(row)
+        content = "".join(_attack(some) for some in by_attack.values())
+        parts.append(blocks.section(f"Method {method}", "", content))
     if report.notes:
         parts.append(blocks.section("Remarks", "", blocks.bullets(report.notes)))
     parts.append(blocks.section("How to read this", "", blocks.bullets(legend(report))))
@@ -90,24 +99,33 @@ def render(report: AttackReport) -> str:
     return blocks.document("fedsift attack", headline(report), "\n".join(parts))
 
 
-def _table(rows: list[AttackRow]) -> str:
-    header = (
-        "attack", "attacker", "used", "wants", "against", "measure", "recovered", "guess",
-        "declared as", "verdict",
-    )  # fmt: skip
+def _attack(rows: list[AttackRow]) -> str:
+    """One attack: what it wants and with what, then a line for each variant or attacker."""
+    first = rows[0]
+    alike = len({(row.attacker, row.uses) for row in rows}) == 1
+    lead = f"Aim: {first.aims_at}. Measure: {first.measure}."
+    header = ["against", "recovered", "guess", "declared as", "verdict"]
     cells = [
-        (
-            row.attack,
-            row.attacker,
-            ", ".join(row.uses) or "got nothing",
-            row.aims_at,
+        [
             against(row),
-            row.measure,
             found_text(row),
             f"{row.guess:.3f}",
             ", ".join(row.declared) or "-",
             row.verdict,
-        )
+        ]
         for row in rows
     ]
-    return blocks.table(header, cells, numeric=(6, 7), kind="cards")
+    if alike:
+        lead = f"Attacker: {first.attacker}, with {used_text(first)}. {lead}"
+    else:
+        header = ["attacker", "used", *header]
+        cells = [
+            [row.attacker, used_text(row), *line] for row, line in zip(rows, cells, strict=True)
+        ]
+    shown = blocks.table(header, cells, numeric=(len(header) - 4, len(header) - 3))
+    return f"<h3>{escape(first.attack)}</h3><p>{escape(lead)}</p>{shown}"
+
+
+def used_text(row: AttackRow) -> str:
+    """The messages that the attacker had."""
+    return ", ".join(row.uses) or "nothing, as none came"
