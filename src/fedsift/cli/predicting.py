@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 NOT_PREDICTED = (
-    "The cost of this job is not predicted: a part of it runs without encryption, or under Paillier "
-    "where BGV is meant."
+    "The cost of this job is not predicted: a part of it runs without encryption, or under "
+    "Paillier where BGV is meant."
 )
 
 
