@@ -140,7 +140,8 @@ class CuriousLabelHolder(fedsdg.LabelHolder):
 
         def seen_share(sent: Any, own_weights: Integers) -> None:
             own = own_weights * (self.weakness is not Weakness.OWN_START)
-            self.notes.own_half[party] = own
+            # A refit draws new weights; attacks begin with the first ones.
+            self.notes.own_half.setdefault(party, own)
             take_share(sent, own)
 
         guest.take_share = seen_share
@@ -175,7 +176,8 @@ class CuriousFeatureHolder(FeatureHolder):
             return encrypt(embedding)
 
         def seen_share(weights: Integers) -> Any:
-            self.half = weights.copy()
+            if not hasattr(self, "half"):
+                self.half = weights.copy()
             if self.weakness is Weakness.NO_WEIGHT_NOISE:
                 return packed(weights, owner.modulus)
             return new_share(weights)
