@@ -31,7 +31,7 @@ def facts(found: Comparison) -> str:
     return (
         f"{settings['folds']} folds, {len(settings['seeds'])} seeds, {len(found.cells)} cells in "
         f"{found.seconds / 60:.1f} minutes ({found.cpu_seconds / 60:.1f} CPU minutes, "
-        f"{settings['workers']} processes beside other work). Shuffled labels: "
+        f"{settings['workers']} processes). Shuffled labels: "
         f"{len(checks)} checks, {again} of them repeated after an alarm, {outside} not chance in "
         f"the end. Encrypted runs selected the same features as plain ones in {sum(same)} of "
         f"{len(same)} cases.\n"
