@@ -8,13 +8,15 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from fedsift.errors import FileProblem
 
 FORMAT = "fedsift-result/1"
+
+Written = TypeVar("Written")
 
 
 class Disclosure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -150,22 +152,8 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SelectionResult:
         """Read a result file written by :meth:`save`."""
-        try:
-            raw = Path(path).read_bytes()
-        except OSError as error:
-            raise FileProblem(
-                f"Cannot read {os.fspath(path)}: {error.strerror}.",
-                "A result file written by fedsift is needed.",
-                "Check the path.",
-            ) from error
-        try:
-            return msgspec.json.decode(raw, type=cls)
-        except msgspec.MsgspecError as error:
-            raise FileProblem(
-                f"{os.fspath(path)} is not a fedsift result file.",
-                f"A JSON file of format {FORMAT} is needed.",
-                "Pass the result.json that 'fedsift run' wrote.",
-            ) from error
+        which = "result.json that 'fedsift run' wrote"
+        return read_written(path, cls, "result file", FORMAT, which)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write a self-contained HTML report built from this result alone."""
@@ -228,6 +216,28 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         from fedsift.report import plots
 
         return plots.traffic(self, ax, by=by)
+
+
+def read_written(
+    path: str | os.PathLike[str], kind: type[Written], what: str, form: str, which: str
+) -> Written:
+    """Read back a JSON file that fedsift wrote; ``which`` names the right one."""
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        raise FileProblem(
+            f"Cannot read {os.fspath(path)}: {error.strerror}.",
+            f"A {what} written by fedsift is needed.",
+            "Check the path.",
+        ) from error
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.MsgspecError as error:
+        raise FileProblem(
+            f"{os.fspath(path)} is not a fedsift {what}.",
+            f"A JSON file of format {form} is needed.",
+            f"Pass the {which}.",
+        ) from error
 
 
 def write_atomically(path: str | os.PathLike[str], text: str) -> Path:

@@ -10,12 +10,11 @@ from typing import Any
 
 import msgspec
 
-from fedsift.errors import FileProblem
 from fedsift.evaluate.cells import Cell
 from fedsift.evaluate.leak_check import LeakCheck
 from fedsift.evaluate.stability import Stability
 from fedsift.evaluate.summary import Mean
-from fedsift.result import write_atomically
+from fedsift.result import read_written, write_atomically
 
 FORMAT = "fedsift-comparison/1"
 
@@ -193,19 +192,5 @@ class Comparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Comparison:
         """Read a file written by :meth:`save`."""
-        try:
-            raw = Path(path).read_bytes()
-        except OSError as error:
-            raise FileProblem(
-                f"Cannot read {os.fspath(path)}: {error.strerror}.",
-                "A comparison written by fedsift is needed.",
-                "Check the path.",
-            ) from error
-        try:
-            return msgspec.json.decode(raw, type=cls)
-        except msgspec.MsgspecError as error:
-            raise FileProblem(
-                f"{os.fspath(path)} is not a fedsift comparison.",
-                f"A JSON file of format {FORMAT} is needed.",
-                "Pass the comparison.json that 'fedsift compare' wrote.",
-            ) from error
+        which = "comparison.json that 'fedsift compare' wrote"
+        return read_written(path, cls, "comparison", FORMAT, which)
