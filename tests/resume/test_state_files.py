@@ -1,7 +1,10 @@
 """Files of states: everything comes back as it was, or an error says what is wrong."""
 
+import gc
 import os
 import stat
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -54,6 +57,47 @@ def test_a_state_comes_back_as_it_was(tmp_path):
     write_state(path, STATE)
     assert_equal(read_state(path), STATE)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+class _Finalised:
+    """Garbage that runs Python code when it is collected, so that threads change places there."""
+
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        sum(range(30))
+
+
+def test_parties_read_their_states_at_the_same_time(tmp_path):
+    """Threads that collect garbage while a header is parsed; without a lock some fail."""
+    write_state(tmp_path / "state", STATE)
+    expected = read_state(tmp_path / "state")["numbers"]
+    failures, read = [], []
+
+    def load():
+        for _ in range(150):
+            _Finalised()
+            try:
+                read.append(read_state(tmp_path / "state")["numbers"])
+            except BaseException as error:  # whatever it is, the thread must tell
+                failures.append(error)
+
+    before, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(20, 2, 2)
+    try:
+        threads = [threading.Thread(target=load) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+        gc.set_threshold(*thresholds)
+    assert not failures
+    assert len(read) == 600
+    assert all((numbers == expected).all() for numbers in read)
 
 
 def test_tensors_come_back_as_tensors(tmp_path):

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import threading
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,16 @@ from fedsift.errors import FileProblem
 Arrays = dict[str, NDArray[Any]]
 
 SUMS = "SHA256SUMS"
+
+_one_reader = threading.Lock()
+"""NumPy parses the header of an array with :mod:`ast`, where Python 3.11 counts recursion for all
+threads together: two at it at once can end in a SystemError. Parties in one process are threads."""
+
+
+def stored_arrays(file: BinaryIO) -> Arrays:
+    """All arrays of an ``.npz`` archive, never unpickled; safe to call from several threads."""
+    with _one_reader, np.load(file, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
 
 
 def read_arrays(path: Path) -> Arrays:
@@ -75,8 +86,7 @@ def _check_sum(content: bytes, path: Path, sums: Path) -> None:
 
 def _parse(content: bytes, path: Path) -> Arrays:
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+        arrays = stored_arrays(io.BytesIO(content))
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError):
         raise FileProblem(
             f"File {path.name!r} is not a readable .npz file of plain arrays.",

@@ -21,6 +21,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from fedsift.data.archive import stored_arrays
 from fedsift.errors import FileProblem
 
 State = dict[str, Any]
@@ -29,6 +30,13 @@ State = dict[str, Any]
 _FORMAT = "fedsift part 1"
 _PART, _CHECKPOINT = ".fedsift-part", ".fedsift-checkpoint"
 _NEW = ".new"
+_DEVICES = {
+    "con",
+    "prn",
+    "aux",
+    "nul",
+    *(f"{port}{n}" for port in ("com", "lpt") for n in "0123456789"),
+}
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -147,9 +155,11 @@ def part_path(directory: Path, party: str) -> Path:
 
 def safe_name(name: str) -> str:
     """A file name for a party or role, on any file system, different for different ones."""
-    return "".join(
+    safe = "".join(
         c if c.isascii() and (c.isalnum() or c in "-_") else f"%{ord(c):x}" for c in name
     )
+    # Windows takes a name such as "con" for a device, with whatever suffix.
+    return f"%{ord(safe[0]):x}{safe[1:]}" if safe.casefold() in _DEVICES else safe
 
 
 _UNREADABLE = (
@@ -184,8 +194,8 @@ def _write(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def _read(path: Path) -> State:
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+    with path.open("rb") as file:
+        arrays = stored_arrays(file)
     index = json.loads(arrays.pop("index").tobytes())
     if index["format"] != _FORMAT:
         raise KeyError("format")
