@@ -1,12 +1,14 @@
 """Write the figures of docs/methods/fedsdg.md from the committed result files.
 
 Run ``python benchmarks/fedsdg_tables.py`` after ``fedsift bench fedsdg --profile regular --out
-benchmarks/fedsdg.json``, ``benchmarks/fedsdg_stg.py`` and ``python -m fedsift.bench.fedsdg_leaks``;
-a test compares the page with the files.
+benchmarks/fedsdg.json``, ``benchmarks/fedsdg_stg.py``, ``python -m fedsift.bench.fedsdg_leaks`` and
+``python -m fedsift.bench.fedsdg_exact``; a test compares the page with the files.
 """
 
 import json
 import re
+import statistics
+from collections.abc import Iterable
 from pathlib import Path
 
 from fedsift.bench import fedsdg_leaks
@@ -15,8 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "fedsdg.json"
 PEER = ROOT / "benchmarks" / "fedsdg_stg.json"
 LEAKS = ROOT / "benchmarks" / "fedsdg_leaks.json"
+EXACT = ROOT / "benchmarks" / "fedsdg_exact.json"
 PAGE = ROOT / "docs" / "methods" / "fedsdg.md"
 BLOCK = re.compile(r"(<!-- figures:([\w-]+) -->\n).*?(<!-- /figures -->)", re.DOTALL)
+INLINE = re.compile(r"(<!-- figure:(\w+) -->).*?(<!-- /figure -->)")
 
 SHOWN = (
     ("all", "all features"),
@@ -37,6 +41,13 @@ EXTRA = (
     ("isolet", "fedsdg 15 %", "ISOLET, `n_features_to_select=0.15`"),
     ("isolet", "fedsdg 40 %", "ISOLET, `n_features_to_select=0.4`"),
 )
+BY_NUMBER = {
+    "all": "all features",
+    "fedsdg 15 %": "the gates' choice, 15 %",
+    "fedsdg 40 %": "the gates' choice, 40 %",
+    "fedsdg elimination 15 %": "elimination, 15 %",
+    "fedsdg elimination 40 %": "elimination, 40 %",
+}
 PAPER = {
     "madelon": (99.2, 3), "arcene": (99.8, 58), "basehock": (99.9, 30), "relathe": (99.8, 41),
     "pcmac": (98.7, 45), "coil20": (97.5, 71), "isolet": (96.7, 75),
@@ -224,10 +235,53 @@ def prediction(results: dict) -> str:
     return table([*header, "saved", "saved, keys counted"], lines)
 
 
+def exact(results: dict) -> str:
+    """Test rows of splits nobody had looked at, and rows that choices were made on."""
+    header, columns = [""], []
+    for title, rows in (
+        ("test rows", results["exact"]["rows"]),
+        ("training rows", results["exact"]["inside"]),
+    ):
+        seeds = rows[0]["seeds"]
+        where = f"{title}, splits {seeds[0]} to {seeds[-1]}"
+        header += [where, "against all"]
+        columns.append({row["method"]: row for row in rows})
+    lines = []
+    for method, title in BY_NUMBER.items():
+        line = [title]
+        for rows in columns:
+            line += [percent(rows[method]), "" if method == "all" else behind([rows], method)]
+        lines.append(line)
+    suite = {row["method"]: row for row in results["rows"] if row["data"] == "isolet"}
+    together = [
+        ["elimination against the gates' choice, both columns above", columns, "fedsdg elimination"],
+        ["the gates' choice against all, test rows of splits 10 to 14 and 20 to 24",
+         [suite, columns[0]], "fedsdg"],
+    ]  # fmt: skip
+    sums = [
+        [title, *(behind(parts, f"{method} {share} %", f"fedsdg {share} %"
+                         if "elimination" in method else "all") for share in (15, 40))]
+        for title, parts, method in together
+    ]  # fmt: skip
+    return table(header, lines) + "\n" + table(["all splits together", "15 %", "40 %"], sums)
+
+
+def behind(parts: list[dict], method: str, other: str = "all") -> str:
+    """Points against another method on the same splits, and the difference's standard error."""
+    points = [
+        100 * (one - two)
+        for rows in parts
+        for one, two in zip(rows[method]["scores"], rows[other]["scores"], strict=True)
+    ]
+    error = statistics.stdev(points) / len(points) ** 0.5
+    return f"{statistics.mean(points):+.1f} ({error:.1f})"
+
+
 def bars(results: dict) -> str:
+    found = {**results["bars"], **results["exact"]["bars"]}
     lines = [
         [name, bar["found"], "yes" if bar["met"] else "**no**"]
-        for name, bar in results["bars"].items()
+        for name, bar in found.items()
         if "identical" not in name
     ]
     ours, peer = by_name(results)["madelon", "fedsdg"], results["stg"]
@@ -247,6 +301,33 @@ def not_behind(ours: dict, peer: dict) -> bool:
     return ours["mean"] >= peer["mean"] - error
 
 
+def against_all(results: dict) -> str:
+    """Where gates gain or lose accuracy against all features, by two standard errors and points."""
+    rows = by_name(results)
+    gains, alike, losses, shares = {}, [], {}, []
+    for data in sets(results):
+        ours, every = rows[data, "fedsdg"], rows[data, "all"]
+        points = 100 * (ours["mean"] - every["mean"])
+        error = 100 * (ours["standard_error"] ** 2 + every["standard_error"] ** 2) ** 0.5
+        if abs(points) > max(2.0, 2 * error):
+            (gains if points > 0 else losses)[data] = points
+        else:
+            alike.append(points)
+            shares.append(100 * ours["share"])
+    return (
+        f"on {_and(map(str.upper, gains))} the model is far better for it "
+        f"({_and(f'{p:+.0f}' for p in gains.values())} points); on {len(alike)} other sets it is about "
+        f"as good ({min(alike):+.1f} to {max(alike):+.1f} points) with {min(shares):.0f} to "
+        f"{max(shares):.0f} % of the features, and on {_and(map(str.upper, losses))} it loses "
+        f"{_and(f'{-p:.0f}' for p in losses.values())} points"
+    )
+
+
+def _and(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def leaks(results: dict) -> str:
     return fedsdg_leaks.table(results["leaks"]) + "\n"
 
@@ -259,6 +340,7 @@ BLOCKS = {
     "identity": identity,
     "cost": cost,
     "prediction": prediction,
+    "exact": exact,
     "bars": bars,
     "leaks": leaks,
 }
@@ -266,14 +348,18 @@ BLOCKS = {
 
 def read() -> dict:
     """The suite's results, with those of the peer."""
-    files = (RESULTS, PEER, LEAKS)
-    results, peer, found = (json.loads(path.read_text(encoding="utf-8")) for path in files)
-    return {**results, "stg": peer, "leaks": found}
+    files = (RESULTS, PEER, LEAKS, EXACT)
+    results, peer, found, by_number = (
+        json.loads(path.read_text(encoding="utf-8")) for path in files
+    )
+    return {**results, "stg": peer, "leaks": found, "exact": by_number}
 
 
 def updated(page: str, results: dict) -> str:
     """The page with fresh figures."""
-    return BLOCK.sub(lambda m: m[1] + BLOCKS[m[2]](results) + m[3], page)
+    page = BLOCK.sub(lambda m: m[1] + BLOCKS[m[2]](results) + m[3], page)
+    values = {"against_all": against_all(results)}
+    return INLINE.sub(lambda m: m[1] + values[m[2]] + m[3], page)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from fedsift.data import Federation, split_vertical
 from fedsift.errors import FedsiftError
 from fedsift.methods import fedsdg
 from fedsift.runtime import run_embedded
+from fedsift.selectors.fedsdg_settings import params_for
 
 # Encryption changes nothing
 
@@ -278,7 +279,7 @@ def test_a_party_without_selected_features_leaves_the_model():
 def test_labels_of_validation_rows_reach_no_gradient():
     X, y = shifted(n_rows=100)
     y = y + X[:, 0]
-    params = quick()._params(split_vertical(X, y, 2, task="regression"))
+    params = params_for(quick(), split_vertical(X, y, 2, task="regression"))
 
     def losses(values):
         federation = split_vertical(X, values, 2, task="regression")

@@ -6,8 +6,15 @@ import json
 import numpy as np
 import pytest
 
-from fedsift.bench import fedsdg, fedsdg_bars
-from fedsift.bench.fedsdg_accuracy import METHODS, make, one_split, summarise
+from fedsift.bench import fedsdg, fedsdg_bars, fedsdg_exact
+from fedsift.bench.fedsdg_accuracy import (
+    METHODS,
+    make,
+    one_split,
+    rows_inside,
+    rows_of,
+    summarise,
+)
 
 CASES = (
     {"part": "cost", "he": "bgv", "clients": 2},
@@ -134,7 +141,45 @@ def test_a_split_compares_all_methods_on_the_same_test_rows():
 
 def test_names_become_estimators():
     assert make("fedsdg 15 %", 1, {}).n_features_to_select == 0.15
+    assert make("fedsdg 15 %", 1, {}).gates == "dual"
+    assert make("fedsdg elimination 40 %", 1, {}).n_features_to_select == 0.4
+    assert make("fedsdg elimination 40 %", 1, {}).gates == "none"
     assert make("fedsdg, refit", 1, {}).refit
     assert make("sffs 50 %", 1, {}).n_features_to_select == 0.5
     assert make("ms-gini, same number", 7, {}).n_features_to_select == 7
     assert make("original-gate", 1, {}).gates == "input"
+
+
+def test_rows_inside_a_split_are_training_rows():
+    y = np.repeat([0, 1], 50)
+    outer, test = rows_of(y, 7)
+    train, judging = rows_inside(y, 7)
+    assert sorted([*train, *judging]) == sorted(outer)
+    assert not {*train, *judging} & set(test)
+    assert len(judging) == 16
+    assert y[judging].mean() == 0.5
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "met"),
+    [(0.871, 0.80, True), (0.80, 0.891, True), (0.869, 0.889, False)],
+)
+def test_the_bar_of_exact_numbers_takes_either_number(small, large, met):
+    scores = {"all": 0.9, "fedsdg elimination 15 %": small, "fedsdg elimination 40 %": large}
+    scores |= {"fedsdg 15 %": 0.5, "fedsdg 40 %": 0.5}
+    rows = [
+        {"data": "isolet", "method": name, "mean": score, "standard_error": 0.0, "share": 0.1}
+        for name, score in scores.items()
+    ]
+    bars = fedsdg_bars.judge_exact(rows)
+    assert [bar["met"] for bar in bars.values()] == [False, met]
+
+
+def test_exact_numbers_are_measured_on_the_same_rows():
+    lines = []
+    settings = {"max_epochs": 1, "min_epochs": 0, "min_batches": 1, "init": "constant"}
+    found = fedsdg_exact.measure(lines.append, data="wine", seeds=[0, 1], settings=settings)
+    assert len(lines) == 10
+    assert [row["method"] for row in found["rows"]] == list(fedsdg_exact.METHODS)
+    assert [row["n_features"] for row in found["rows"]] == [[n, n] for n in (13, 2, 5, 2, 5)]
+    assert len(found["bars"]) == 2

@@ -73,10 +73,19 @@ def rows_of(y: Any, seed: int) -> tuple[Any, Any]:
     return train, test
 
 
-def split(X: Any, y: Any, seed: int, n_clients: int = 2) -> tuple[Federation, Federation]:
+def rows_inside(y: Any, seed: int) -> tuple[Any, Any]:
+    """The training rows of a split alone, split again: to choose by, without its test rows."""
+    outer, _ = rows_of(y, seed)
+    train, judging = rows_of(y[outer], seed)
+    return outer[train], outer[judging]
+
+
+def split(
+    X: Any, y: Any, seed: int, n_clients: int = 2, *, inside: bool = False
+) -> tuple[Federation, Federation]:
     """Training and test rows at clients without the label, the same columns in both."""
     numeric = y.dtype.kind == "f"
-    train, test = rows_of(y, seed)
+    train, test = rows_inside(y, seed) if inside else rows_of(y, seed)
     task = "regression" if numeric else "classification"
     halves = [
         split_vertical(X[rows], y[rows], n_clients, random_state=seed, label_holder=None, task=task)
@@ -96,7 +105,8 @@ def one_split(job: Mapping[str, Any]) -> dict[str, Any]:
             results[name] = _ceiling(name, X[:, informative], y, job["seed"])
             continue
         n_clients = 5 if "5 clients" in name else 2
-        training, test = split(X, y, job["seed"], n_clients)
+        inside = job.get("inside", False)
+        training, test = split(X, y, job["seed"], n_clients, inside=inside)
         estimator = make(name, n_chosen, settings)
         start = time.perf_counter()
         estimator.fit(training)
@@ -128,7 +138,8 @@ def make(name: str, n_chosen: int, settings: Mapping[str, Any]) -> Any:
     """The estimator behind a name."""
     if name.startswith("fedsdg"):
         if name.endswith("%"):
-            return FedSDGSelector(n_features_to_select=_share(name), **settings)
+            gates = "none" if "elimination" in name else "dual"
+            return FedSDGSelector(n_features_to_select=_share(name), gates=gates, **settings)
         return FedSDGSelector(refit="refit" in name, **settings)
     kind = name.replace(",", "").split()[0]
     wanted = n_chosen if "same" in name else _share(name)

@@ -34,6 +34,14 @@ def linear_embedding(n_inputs: int, width: int) -> nn.Module:
     return layer
 
 
+def first_layer(network: nn.Module, n_inputs: int) -> nn.Linear | None:
+    """The weights that inputs meet first, if they are those of a linear layer over all of them."""
+    for module in network.modules():
+        if isinstance(module, nn.Linear):
+            return module if module.in_features == n_inputs else None
+    return None
+
+
 class TopNetwork(nn.Module):
     """What follows the interactive layer, at the label holder.
 

@@ -137,7 +137,7 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
                 "Vertical methods need the same rows in the same order at every party.",
                 "Align the parties by id first.",
             )
-        training = rows[0]
+        training = self._rows = rows[0]
         with self.clock("prepare"):
             self._encoder = InputEncoder.fit(self._table, training)
             self._data = PartData(self._encoder, self._table)
@@ -354,8 +354,10 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
 
     @handles(GateMeansWanted)
     async def tell_gates(self, ask: GateMeansWanted, net: Network) -> GateMeans:
-        """Means of all gates, in secret order: an exact number is chosen over all parties."""
-        return GateMeans(PublicArray.of(self._part.gate_means()[self._order]))
+        """A score of every feature, in secret order: an exact number is chosen over all."""
+        with self.clock("train"):
+            self._gate_means = self._part.exact_scores(self._data.batch(self._rows))
+        return GateMeans(PublicArray.of(self._gate_means[self._order]))
 
     @handles(Chosen)
     async def take_choice(self, told: Chosen, net: Network) -> None:

@@ -22,11 +22,13 @@ from scipy.special import ndtr
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import ParameterError
+from fedsift.maths.elimination import elimination_costs
 from fedsift.maths.gates import GaussianGate
 from fedsift.maths.layer_numbers import EMBEDDING_LIMIT, Integers
 from fedsift.maths.split_network import (
     MakeEmbedding,
     bounded_embedding,
+    first_layer,
     linear_embedding,
     made_with_seed,
     torch_seed,
@@ -85,6 +87,12 @@ class LocalPart:
         n_inputs = len(self._feature_of_input)
         factory = make or (linear_embedding if params.model == "linear" else bounded_embedding)
         self.network = made_with_seed(lambda: factory(n_inputs, params.embedding), seed)
+        if params.eliminates and first_layer(self.network, n_inputs) is None:
+            raise ParameterError(
+                f"The embedding network has no torch.nn.Linear with {n_inputs} inputs.",
+                "An exact number without gates depends on the weights that columns meet first.",
+                "Begin the network with such a layer, or choose gates='dual'.",
+            )
         self.feature_gates: GaussianGate | None = None
         self.embedding_gates: GaussianGate | None = None
         gates = []
@@ -173,6 +181,21 @@ class LocalPart:
         if self.feature_gates is None:
             return np.ones(self.n_features)
         return self.feature_gates.mean.detach().numpy().astype(np.float64)
+
+    def exact_scores(self, inputs: torch.Tensor) -> Floats:
+        """What features are compared by, over all parties, if an exact number is wanted.
+
+        Parameters
+        ----------
+        inputs : tensor of shape (n_rows, n_inputs)
+            Of the training rows.
+        """
+        if not self._params.eliminates:
+            return self.gate_means()
+        layer = first_layer(self.network, inputs.shape[1])
+        assert layer is not None  # noqa: S101 - checked when the network was made
+        weights = layer.weight.detach().numpy().T
+        return elimination_costs(inputs.numpy(), weights, self.encoder.feature_of_input)
 
     def model_state(self) -> State:
         """What prediction needs, copied."""

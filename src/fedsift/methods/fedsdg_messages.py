@@ -34,7 +34,8 @@ class Params:
     init : {"gini", "constant"}
         Where feature gates start.
     gates : {"dual", "input", "none"}
-        Gates on features and embedding, on features only, or none.
+        Gates on features and embedding, on features only, or none. Without gates, an exact number
+        is what a backward elimination leaves.
     model : {"network", "linear"}
     layer : {"dense", "elementwise"}
         The interactive layer's weights: a matrix, or one number per embedding column.
@@ -90,6 +91,11 @@ class Params:
     scheme: str = "bgv"
     security_bits: int = 128
     seed: int | None = None
+
+    @property
+    def eliminates(self) -> bool:
+        """Whether an exact number is chosen without gates, by what features cost to leave out."""
+        return self.gates == "none" and self.n_features_to_select is not None
 
     @property
     def numbers(self) -> LayerNumbers:
@@ -283,15 +289,17 @@ class ReturnTo(Message, frozen=True):
 
 
 @message(
-    flow=_UP, reveals="feature-scores: mean of the gate of each unnamed feature, in secret order"
+    flow=_UP,
+    reveals="feature-scores: mean of the gate of each unnamed feature, or what leaving it out "
+    "costs, in secret order",
 )
 class GateMeans(Message, frozen=True):
-    """Gates of one party, to choose an exact number of features over all parties."""
+    """Scores of one party's features, to choose an exact number over all parties."""
 
     means: PublicArray
 
 
-@message(flow=_DOWN, reveals="nothing: asks for the means of all gates")
+@message(flow=_DOWN, reveals="nothing: asks for a score of every feature")
 class GateMeansWanted(Message, frozen=True):
     """Sent only when an exact number of features is wanted."""
 

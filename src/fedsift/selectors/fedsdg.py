@@ -5,23 +5,17 @@
 from __future__ import annotations
 
 import contextlib
-import numbers
 import warnings
 
 from fedsift.errors import ParameterError
-from fedsift.methods.fedsdg_messages import (
-    SMALLEST_BATCH,
-    Params,
-    messages_used,
-)
+from fedsift.methods.fedsdg_messages import messages_used
 from fedsift.methods.findings import Asked
 from fedsift.methods.meeting_terms import Wanted
 from fedsift.protocol import Absent
 from fedsift.runtime.progress import EpochBar
 from fedsift.selectors import fedsdg_files as files
-from fedsift.selectors.base import number_to_select, scores_in_order
+from fedsift.selectors.base import scores_in_order
 from fedsift.selectors.carrier import ALONE
-from fedsift.selectors.checks import check_choices, check_number, check_whole
 from fedsift.selectors.execution import (
     Prepared,
     build_result,
@@ -31,12 +25,7 @@ from fedsift.selectors.execution import (
 )
 from fedsift.selectors.fedsdg_model import JointModel, need_torch
 from fedsift.selectors.fedsdg_records import Meter, left_out, ranking_of
-
-_SCHEMES = {"auto": "bgv", "bgv": "bgv", "paillier": "paillier"}
-_FULL_PRICE_SHARE = 0.04
-"""Exact numbers above this share of the features lower the price of an open gate in proportion."""
-_WIDEST = 256
-_MOST_NOISE = 1000
+from fedsift.selectors.fedsdg_settings import check_parameters, notes_on, params_for
 
 
 class FedSDGSelector(JointModel):
@@ -51,7 +40,8 @@ class FedSDGSelector(JointModel):
     ----------
     n_features_to_select : "auto", int or float
         ``"auto"`` keeps the features whose gates stay open. A number or a share takes those with
-        the widest open gates over all parties, and always refits.
+        the widest open gates over all parties (without gates: those that a backward elimination
+        leaves), and always refits.
     lam : "auto" or float
         Weight of the mean probability that a gate is open; more selects fewer features. ``"auto"``
         is 3, but no more than a hundredth per feature, so that few features are not overpriced; an
@@ -61,7 +51,9 @@ class FedSDGSelector(JointModel):
     init : {"gini", "constant"}
         Gates start from each feature's Gini impurity, computed on encrypted labels, or all alike.
     gates : {"dual", "input", "none"}
-        Gates on features and embedding columns, on features only, or none (all features).
+        Gates on features and embedding columns, on features only, or none: all features, or an
+        exact number by elimination, in which every party leaves out first what its other features
+        can stand in for, which suits columns that say much the same.
     embedding : int
         Embedding columns of every party.
     max_epochs : int
@@ -114,7 +106,8 @@ class FedSDGSelector(JointModel):
     ----------
     support_ : ndarray of bool of shape (n_features,)
     scores_ : ndarray of shape (n_features,)
-        Probability that each gate is open.
+        Probability that each gate is open; after an elimination, what each feature cost when its
+        turn came.
     history_ : list of dict
         One entry per epoch: open gates, losses, score, bytes so far.
     classes_ : ndarray
@@ -264,7 +257,7 @@ class FedSDGSelector(JointModel):
 
     def _prepare(self, X, y, report=None):
         """Federation, nodes and parameters; every check that needs no message."""
-        self._check_choices()
+        check_parameters(self)
         federation = self._federate(X, y)
         if federation.setting != "vertical" or federation.target is None:
             raise ParameterError(
@@ -279,7 +272,7 @@ class FedSDGSelector(JointModel):
                 "At least four rows are needed to train and to validate.",
                 "Add rows.",
             )
-        params = self._params(federation)
+        params = params_for(self, federation)
         need_torch()
         from fedsift.methods import fedsdg
 
@@ -301,7 +294,7 @@ class FedSDGSelector(JointModel):
             messages_used(params, n_holders),
             bits,
             min_bin_size,
-            self._notes(params, n_holders),
+            notes_on(params, n_holders),
             rows_of(federation),
         )
         return federation, prepared, params
@@ -312,118 +305,6 @@ class FedSDGSelector(JointModel):
 
     def _asked(self, setting):  # noqa: ARG002
         return Asked(gates=True)
-
-    def _params(self, federation):
-        wanted = self.n_features_to_select
-        auto = isinstance(wanted, str) and wanted == "auto"
-        if isinstance(wanted, str) and not auto:
-            raise ParameterError(
-                f"n_features_to_select={wanted!r}.",
-                "A positive whole number, a share in (0, 1] or 'auto' is needed.",
-                "Choose one.",
-            )
-        target = federation.target
-        outputs = int(self.outputs)
-        if self.model == "linear":
-            outputs = max(1, target.n_classes)
-        elif self.layer == "elementwise":
-            outputs = int(self.embedding)
-        n_training = int(federation.n_rows * (1 - self.validation))
-        largest = max(SMALLEST_BATCH, n_training // int(self.min_batches))
-        exactly = None if auto else number_to_select(wanted, federation.n_features)
-        return Params(
-            n_features_to_select=exactly,
-            lam=_price(federation.n_features, exactly) if self.lam == "auto" else float(self.lam),
-            lam_embedding=float(self.lam_embedding),
-            sigma=float(self.sigma),
-            init=self.init,
-            gates=self.gates,
-            model=self.model,
-            layer=self.layer,
-            embedding=outputs if self._square(outputs) else int(self.embedding),
-            outputs=outputs,
-            max_epochs=int(self.max_epochs),
-            min_epochs=int(self.min_epochs),
-            patience=int(self.patience),
-            batch_size=min(int(self.batch_size), largest),
-            validation=float(self.validation),
-            learning_rate=float(self.learning_rate),
-            gate_learning_rate=float(self.gate_learning_rate),
-            layer_learning_rate=float(self.layer_learning_rate),
-            refit=bool(self.refit) or not auto,
-            aggregate=bool(self.aggregate),
-            label_noise=float(self.label_noise),
-            gradient_rounding=float(self.gradient_rounding),
-            fixed_width=bool(self.fixed_width),
-            scheme="plain" if self.security == "plain" else _SCHEMES[self.he],
-            seed=self._seed(),
-        )
-
-    def _square(self, outputs):
-        """An elementwise layer has as many outputs as inputs, whatever decided their number."""
-        return self.layer == "elementwise" and self.model == "linear" and outputs
-
-    def _check_choices(self):
-        choices = {
-            "init": (self.init, ("gini", "constant")),
-            "gates": (self.gates, ("dual", "input", "none")),
-            "model": (self.model, ("network", "linear")),
-            "layer": (self.layer, ("dense", "elementwise")),
-            "he": (self.he, tuple(_SCHEMES)),
-            "security": (self.security, ("secure", "plain")),
-        }
-        check_choices(choices)
-        if check_number("label_noise", self.label_noise, 0.0, strict=False) > _MOST_NOISE:
-            raise ParameterError(
-                f"label_noise={self.label_noise!r}.",
-                f"At most {_MOST_NOISE} times the gradient's own size fits the fixed-point range.",
-                "Forbid embedding-gradients by policy where labels must not leak at all.",
-            )
-        for name in ("lam", "lam_embedding", "gradient_rounding"):
-            if (name, getattr(self, name)) != ("lam", "auto"):
-                check_number(name, getattr(self, name), 0.0, strict=False)
-        for name in ("sigma", "learning_rate", "gate_learning_rate", "layer_learning_rate"):
-            check_number(name, getattr(self, name), 0.0, strict=True)
-        for name, smallest, largest in (
-            ("embedding", 1, _WIDEST),
-            ("outputs", 1, _WIDEST),
-            ("max_epochs", 1, 100_000),
-            ("min_epochs", 0, 100_000),
-            ("patience", 1, 100_000),
-            ("batch_size", SMALLEST_BATCH, 4096),
-            ("min_batches", 1, 100_000),
-        ):
-            check_whole(name, getattr(self, name), smallest, largest)
-        if not (isinstance(self.validation, numbers.Real) and 0 < float(self.validation) < 1):
-            raise ParameterError(
-                f"validation={self.validation!r}.",
-                "A share between 0 and 1 is needed.",
-                "Give 0.2, for example.",
-            )
-
-    def _notes(self, params, n_holders):
-        if params.scheme == "plain":
-            return (
-                "Encryption is OFF (security='plain'): embeddings and gradients travel in the "
-                "clear.",
-            )
-        notes = [f"Encryption: {params.scheme}, {params.security_bits}-bit security."]
-        if n_holders == 1:
-            notes.append(
-                "There is one feature holder: the label holder sees that party's outputs of the "
-                "interactive layer, not a sum over several."
-            )
-        if not params.label_noise:
-            notes.append(
-                "Feature holders get gradients of their embedding, from which labels can be "
-                "guessed; label_noise makes that harder."
-            )
-        if params.seed is not None:
-            notes.append(
-                "Whoever knows the seed can repeat every party's private draws; leave it out where "
-                "the parties are real."
-            )
-        return tuple(notes)
 
     def _keep(self, federation, prepared, params, outcome, y, facts):
         """Fitted attributes, and every party's part of the model."""
@@ -469,16 +350,12 @@ class FedSDGSelector(JointModel):
         """Join what the parties keep for themselves; in a simulation all are at home here."""
         from fedsift.methods.fedsdg_local import open_probability
 
-        scores = {
-            party: dict(
-                zip(
-                    known["names"],
-                    open_probability(known["gate_means"], params.sigma).tolist(),
-                    strict=True,
-                )
-            )
-            for party, known in facts.items()
-        }
+        scores = {}
+        for party, known in facts.items():
+            values = known["gate_means"]
+            if not params.eliminates:
+                values = open_probability(values, params.sigma)
+            scores[party] = dict(zip(known["names"], values.tolist(), strict=True))
         remarks = []
         if outcome.value.interrupted:
             remarks.append(f"Interrupted after {len(outcome.value.history)} epochs.")
@@ -517,11 +394,3 @@ class FedSDGSelector(JointModel):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-
-def _price(n_features, exactly):
-    """What open gates cost by default: less where many are wanted, or they all close too soon."""
-    price = min(3.0, 0.01 * n_features)
-    if exactly is None:
-        return price
-    return price * min(1.0, _FULL_PRICE_SHARE * n_features / exactly)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 
 from fedsift.errors import FileProblem
 from fedsift.methods.fedsdg_messages import Params
+from fedsift.result import write_atomically
 
 _HEADER = "model.json"
 _FORMAT = "fedsift fedsdg model 1"
@@ -38,23 +39,36 @@ class Header:
     classes: Any
 
 
-def write_model(
-    directory: Path, params: Params, parts: Mapping[str, Any], layout: Layout, classes: Any
-) -> None:
-    """Write the header and every party's own part."""
+def write_parts(directory: Path, parts: Mapping[str, Any]) -> None:
+    """Write every party's own part, which only its owner can read."""
     from fedsift.data.state_files import part_path, write_state
 
     for party, part in parts.items():
         write_state(part_path(directory, party), part)
+
+
+def write_model(
+    directory: Path,
+    params: Params,
+    parts: Mapping[str, Any],
+    layout: Layout,
+    classes: Any,
+    parties: Sequence[str] | None = None,
+) -> None:
+    """Write the parts that are here and the header, which names ``parties`` or those of the parts.
+
+    The header comes last: where there is one, there is a model.
+    """
+    write_parts(directory, parts)
     header = {
         "format": _FORMAT,
         "params": asdict(params),
         "layout": asdict(layout),
-        "parties": list(parts),
+        "parties": list(parts if parties is None else parties),
         "classes": None if classes is None else classes.tolist(),
         "class_type": None if classes is None else classes.dtype.str,
     }
-    (directory / _HEADER).write_text(json.dumps(header, indent=1) + "\n")
+    write_atomically(directory / _HEADER, json.dumps(header, indent=1) + "\n")
 
 
 def read_model(directory: Path) -> tuple[Header, dict[str, Any]]:
