@@ -1,13 +1,19 @@
 """Filters with differential privacy: exact without noise, honest about what they spent."""
 
+import asyncio
+
 import numpy as np
 import pytest
 
 import fedsift as fs
 from fedsift.data import PartyTable, Target
 from fedsift.errors import ParameterError, PolicyViolation
+from fedsift.methods.filter_horizontal_messages import CountsBelow, Moments
+from fedsift.methods.filter_member import Member
+from fedsift.methods.filter_messages import ScoresWanted
 from fedsift.methods.filter_scores import Params, plain_scores
 from fedsift.methods.filters import FeatureHolder
+from fedsift.protocol import PublicArray
 from fedsift.result import SelectionResult
 
 EDGES = [-1.0, -0.5, 0.0, 0.5, 1.0]
@@ -77,6 +83,8 @@ def test_the_budget_is_in_result_and_ledger(federation, tmp_path):
     assert (privacy["epsilon"], privacy["delta"]) == (0.8, 1e-6)
     told = {"party-2", "party-3"} | ({"party-1"} if result.setting == "horizontal" else set())
     assert set(privacy["spent"]) == told
+    label = "and the label " if federation is horizontal else ""
+    assert privacy["neighbours"] == f"tables that differ in the values {label}of one row"
     assert all(0 < spent <= 0.8 for spent in privacy["spent"].values())
     priced = [row for row in result.disclosures if "spent epsilon 0.8, delta 1e-06" in row.what]
     assert {row.about for row in priced} == told
@@ -112,6 +120,21 @@ def test_noise_never_follows_a_seed_that_others_know():
     joint = chosen._prepare(federation, None)[2]
     assert joint.noise_seed is None
     assert joint.noise_source("party-2") is None
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"release_epsilon": 1.0}])
+def test_nobody_gets_exact_numbers_by_asking_for_them(budget):
+    X, y = made_up()
+    table, target = PartyTable.from_any(X, name="own"), Target.from_values(y)
+    params = Params("mi", bins=EDGES, **budget)
+    holder = FeatureHolder(table, params)
+    with pytest.raises(ParameterError, match="asks for variances"):
+        asyncio.run(holder.open_scores(ScoresWanted(), None))
+    member = Member(table, target, params)
+    with pytest.raises(ParameterError, match="asks for values below thresholds"):
+        asyncio.run(member.counts_below(CountsBelow(0, PublicArray.of(np.zeros((6, 1)))), None))
+    with pytest.raises(ParameterError, match="asks for sums of values"):
+        asyncio.run(member.moments(Moments(), None))
 
 
 def test_counts_are_told_once():

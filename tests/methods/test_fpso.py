@@ -283,7 +283,7 @@ def test_every_party_has_a_convergence_curve_that_never_goes_down(mode):
     selector = FPSOSelector(
         mode=mode, n_iterations=4, n_rounds=3, n_particles=8, random_state=1
     ).fit(X, y)
-    assert tuple(selector.history_) == selector.result_.history
+    assert tuple(selector.history_) == selector.result_.history[:-1]
     for party in ("party-1", "party-2", "party-3"):
         curve = [entry for entry in selector.history_ if entry["party"] == party]
         assert [entry["step"] for entry in curve] == list(range(1, 13))
@@ -295,6 +295,22 @@ def test_every_party_has_a_convergence_curve_that_never_goes_down(mode):
     assert [entry["step"] for entry in common] == points[mode]
     assert common[-1]["accuracy"] == selector.accuracy_
     assert common[-1]["n_features"] == selector.get_support().sum()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_result_tells_in_how_many_subsets_a_feature_was(mode):
+    X, y = task()
+    settings = {"n_iterations": 4, "n_rounds": 3, "n_particles": 8, "random_state": 1}
+    selector = FPSOSelector(mode=mode, **settings).fit(X, y)
+
+    entry = selector.result_.history[-1]
+    # Three parties in three rounds, once, or the particles of the last step.
+    assert entry["n_subsets"] == {"rounds": 9, "best-of-local": 3, "federated-fitness": 8}[mode]
+    assert len(entry["found_in"]) == X.shape[1]
+    assert all(0 <= n <= entry["n_subsets"] for n in entry["found_in"].values())
+    chosen = selector.result_.selected["party-1"]
+    if mode != "federated-fitness":  # the winner is one of the subsets that were counted
+        assert all(entry["found_in"][name] >= 1 for name in chosen)
 
 
 def test_subsets_that_were_tried_before_come_from_memory():

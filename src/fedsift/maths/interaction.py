@@ -197,12 +197,12 @@ def oracle(
     columns = prepare(values, measure)
     codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
     n_select = columns.shape[1] if n_select is None else n_select
-    made = _Moments(columns, codes) if measure == "miw" else _Counts(columns, codes, measure)
+    made = Moments(columns, codes) if measure == "miw" else _Counts(columns, codes, measure)
     idle = constant_columns(values, measure)
     return greedy(made.relevance(), made.weights_with, n_select, idle=idle)
 
 
-class _Moments:
+class Moments:
     """Measure ``miw`` on open data."""
 
     def __init__(self, columns: Floats, codes: Codes) -> None:
@@ -211,10 +211,12 @@ class _Moments:
         self._shares = np.array([rows.mean() for rows in self._rows])
 
     def relevance(self) -> Floats:
+        """Of every column alone: variance between classes."""
         means = np.stack([self._columns[rows].mean(axis=0) for rows in self._rows])
         return np.asarray(self._shares @ means**2 - self._columns.mean(axis=0) ** 2)
 
     def weights_with(self, selected: int, remaining: list[int]) -> Floats:
+        """``IW`` of other columns with one."""
         columns, mate = self._columns[:, remaining], self._columns[:, selected]
         inside = sum(
             share * _covariance(columns[rows], mate[rows]) ** 2

@@ -49,10 +49,10 @@ def discrete_laplace(scale: Fraction, below: Below) -> int:
     t, s = scale.numerator, scale.denominator
     while True:
         rest = below(t)
-        if not _bernoulli_exp(Fraction(rest, t), below):
+        if not bernoulli_exp(Fraction(rest, t), below):
             continue
         whole = 0
-        while _bernoulli_exp(Fraction(1), below):
+        while bernoulli_exp(Fraction(1), below):
             whole += 1
         size = (rest + t * whole) // s
         negative = _bernoulli(_HALF, below)
@@ -67,7 +67,7 @@ def discrete_gaussian(variance: Fraction, below: Below) -> int:
     while True:
         drawn = discrete_laplace(Fraction(t), below)
         far = abs(drawn) - variance / t
-        if _bernoulli_exp(far * far / (2 * variance), below):
+        if bernoulli_exp(far * far / (2 * variance), below):
             return drawn
 
 
@@ -75,15 +75,21 @@ def _bernoulli(chance: Fraction, below: Below) -> bool:
     return below(chance.denominator) < chance.numerator
 
 
-def _bernoulli_exp(exponent: Fraction, below: Below) -> bool:
+def bernoulli_exp(exponent: Fraction, below: Below) -> bool:
     """True with probability ``exp(-exponent)``, exactly."""
-    while exponent > 1:
-        if not _bernoulli_exp(Fraction(1), below):
+    top, bottom = exponent.numerator, exponent.denominator
+    while top > bottom:
+        if not _odd_place(1, 1, below):
             return False
-        exponent -= 1
+        top -= bottom
+    return _odd_place(top, bottom, below)
+
+
+def _odd_place(top: int, bottom: int, below: Below) -> bool:
+    """True with probability ``exp(-top / bottom)``, for exponents of at most 1."""
     # The first failure of a chain of ever smaller chances falls on an odd place as often.
     place = 1
-    while _bernoulli(exponent / place, below):
+    while below(bottom * place) < top:
         place += 1
     return place % 2 == 1
 
@@ -204,11 +210,11 @@ class Accountant:
         return min(pure, epsilon_of(rho, self.delta)) if rho else pure
 
     def spend(self, what: str, *, epsilon: float | None = None, rho: float | None = None) -> None:
-        """Note a disclosure; Gaussian noise has a rho and no pure epsilon."""
+        """Note a disclosure; Gaussian noise has a rho and no pure epsilon, choices have both."""
         if epsilon is None:
             entry = (what, math.inf, rho or 0.0)
         else:
-            entry = (what, epsilon, epsilon**2 / 2)
+            entry = (what, epsilon, epsilon**2 / 2 if rho is None else rho)
         self.spent.append(entry)
         if self.total > self.epsilon * (1 + 1e-9):
             self.spent.pop()
@@ -219,20 +225,20 @@ class Accountant:
             )
 
 
-def check_budget(epsilon: float | None, delta: float) -> None:
-    """Refuse budgets that mean nothing."""
+def check_budget(epsilon: float | None, delta: float, prefix: str = "") -> None:
+    """Refuse budgets that mean nothing; ``prefix`` is that of the parameters' names."""
     whole = isinstance(epsilon, bool) or isinstance(delta, bool)
     if epsilon is not None and (
         whole or not isinstance(epsilon, (int, float)) or not 1e-6 <= epsilon < math.inf
     ):
         raise ParameterError(
-            f"epsilon={epsilon!r}.",
+            f"{prefix}epsilon={epsilon!r}.",
             "A number from 0.000001 on is needed, or None for a run without noise.",
             "Values between 0.1 and 10 are usual; smaller ones protect more.",
         )
     if whole or not isinstance(delta, (int, float)) or not 0 <= delta < 1:
         raise ParameterError(
-            f"delta={delta!r}.",
+            f"{prefix}delta={delta!r}.",
             "A number of at least 0 and below 1 is needed.",
             "Use 0, or something far smaller than one by the number of rows, such as 1e-6.",
         )

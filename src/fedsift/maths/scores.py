@@ -131,20 +131,26 @@ def explained_share(class_sums: npt.ArrayLike, class_sizes: npt.ArrayLike) -> Fl
     return np.asarray((sums**2 / np.asarray(class_sizes, dtype=np.float64)).sum(axis=1))
 
 
-def gini_weight_bits(n_samples: int) -> int:
-    """Fraction bits of the weights 1 / bin size that keep the Gini error below 2**-15."""
-    return max(1, math.ceil(math.log2(n_samples))) + 14
+def gini_weight_bits(n_samples: int, *, fine: bool = False) -> int:
+    """Fraction bits of the weights 1 / bin size that keep the Gini error below 2**-15.
+
+    ``fine`` keeps it below one sixteenth of what one row weighs too.
+    """
+    log = max(1, math.ceil(math.log2(n_samples)))
+    return log + (max(14, log + 3) if fine else 14)
 
 
-def gini_weights(sizes: npt.NDArray[np.int64], n_samples: int) -> npt.NDArray[np.int64]:
+def gini_weights(
+    sizes: npt.NDArray[np.int64], n_samples: int, *, fine: bool = False
+) -> npt.NDArray[np.int64]:
     """Fixed-point 1 / size of each bin; 0 for empty bins."""
-    scale = 1 << gini_weight_bits(n_samples)
+    scale = 1 << gini_weight_bits(n_samples, fine=fine)
     return np.where(sizes > 0, np.rint(scale / np.maximum(sizes, 1)), 0).astype(np.int64)
 
 
-def gini_error_bound(n_samples: int) -> float:
+def gini_error_bound(n_samples: int, *, fine: bool = False) -> float:
     """Largest difference between the fixed-point and the exact Gini impurity.
 
     Each weight is off by at most half a unit: ``sum_b n_b^2 / (2 scale n) <= n / (2 scale)``.
     """
-    return n_samples / 2 / float(1 << gini_weight_bits(n_samples))
+    return n_samples / 2 / float(1 << gini_weight_bits(n_samples, fine=fine))

@@ -123,13 +123,16 @@ def fixed_bins(table: PartyTable, bins: BinChoice) -> BinnedTable:
 
 def check_edges(table: PartyTable, bins: BinChoice) -> None:
     """Refuse quantiles where noise is to hide single rows: one row can move them."""
+    needed = "With a budget of privacy, bins need edges that are known without the data."
+    action = "Give inner edges as bins=[...], or by column name."
     for column in table.columns:
-        if column.kind == "numeric" and isinstance(bin_choice(bins, column.name), int):
-            raise ParameterError(
-                f"Column {column.name!r} is cut at quantiles, which depend on every row.",
-                "With an epsilon, bins need edges that are known without the data.",
-                "Give inner edges as bins=[...], or by column name.",
-            )
+        if column.kind != "numeric" or not isinstance(bin_choice(bins, column.name), int):
+            continue
+        if isinstance(bins, int):
+            found = f"bins={bins} cuts columns at quantiles, which depend on every row."
+            raise ParameterError(found, needed, action)
+        found = f"Column {column.name!r} is cut at quantiles, which depend on every row."
+        raise ColumnError(found, needed, action)
 
 
 def numeric_columns(table: PartyTable, score: str) -> Floats:

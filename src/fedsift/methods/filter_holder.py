@@ -83,7 +83,7 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
         else:
             local.numeric_columns(self._table, self._params.score)
         # One row decides whether columns are frequencies; with noise nobody is told.
-        frequencies = not self._params.noisy and local.are_frequencies(self._table)
+        frequencies = not self._params.fixed_edges and local.are_frequencies(self._table)
         return Offer(self._table.n_columns, n_cells, frequencies)
 
     @handles(EncryptedLabels)
@@ -110,6 +110,7 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
             ask.most_features,
             ask.most_cells,
             noise_bits,
+            fine=params.releases,
         )
         with self.clock("evaluate"):
             guest = join_columns(ask.keys, ask.columns, spec)
@@ -121,7 +122,7 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
                 return SealedCounts(guest.products(rows), PublicArray.of(sizes))
             if ask.way == "impurity":
                 rows, sizes = self._shuffled_bins()
-                weights = scores.gini_weights(sizes, self._table.n_rows)
+                weights = scores.gini_weights(sizes, self._table.n_rows, fine=params.releases)
                 return SealedScores(guest.quadratics(rows, weights))
             if ask.way == "share":
                 values = local.unit_columns(self._numbers())
@@ -141,6 +142,12 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
     @handles(ScoresWanted)
     async def open_scores(self, ask: ScoresWanted, net: Network) -> OpenScores:
         """Scores without labels are computed here alone."""
+        if self._params.score != "variance":
+            raise ParameterError(
+                "The label holder asks for variances.",
+                f"This party agreed to {self._params.score!r}, which needs none.",
+                "Run the same job at every party.",
+            )
         return OpenScores(PublicArray.of(np.nanvar(self._numbers(), axis=0)))
 
     @handles(Selected)
@@ -180,7 +187,7 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
         self._order = saved["order"]
 
     def _bins(self) -> local.BinnedTable:
-        if self._binned is None and self._params.noisy:
+        if self._binned is None and self._params.fixed_edges:
             self._binned = local.fixed_bins(self._table, self._params.bins)
         if self._binned is None:
             self._binned = local.bin_table(

@@ -110,6 +110,6 @@ def messages_used(params: Params) -> tuple[type[Message], ...]:
     middle: tuple[type[Message], ...] = (Moments,)
     if params.score in local.BINNED_SCORES:
         middle = (*binned, Moments) if params.score == "chi2" else binned
-    if params.noisy:
+    if params.fixed_edges:
         middle = (BinSizes, Tables)
     return (Hello, Greeting, Roster, *middle, MaskedSums, Chosen)

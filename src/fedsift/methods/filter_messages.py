@@ -180,12 +180,19 @@ def messages_used(params: Params) -> tuple[type[Message], ...]:
 
 
 def column_spec(
-    way: str, n_rows: int, n_classes: int, features: int, cells: int, noise_bits: int = 0
+    way: str,
+    n_rows: int,
+    n_classes: int,
+    features: int,
+    cells: int,
+    noise_bits: int = 0,
+    *,
+    fine: bool = False,
 ) -> ColumnSpec:
     """Shapes and number ranges of the encrypted labels; both sides derive the same.
 
     ``features`` and ``cells`` (bins of one feature) are those of the largest feature holder, and
-    so is the length of the noise.
+    so is the length of the noise. ``fine`` impurities are exact to less than one row.
     """
     row_bits, n_columns = n_rows.bit_length(), max(1, n_classes)
     if way == "noisy":
@@ -196,7 +203,7 @@ def column_spec(
             n_rows, n_classes - 1, row_bits, counting=True, expected_rows=features * cells
         )
     if way == "impurity":
-        weight_bits = scores.gini_weight_bits(n_rows) + 1
+        weight_bits = scores.gini_weight_bits(n_rows, fine=fine) + 1
         n_columns = 1 if n_classes == 2 else n_classes
         bits, rows = weight_bits + row_bits, 2 * features * cells
         return ColumnSpec(n_rows, n_columns, bits, False, weight_bits, rows, features)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from fedsift.data.target import Target
 from fedsift.errors import ParameterError
 from fedsift.maths import binning, scores
 from fedsift.maths.privacy import CountNoise
+from fedsift.maths.release import gini_gain
 from fedsift.methods import filter_features as local
 
 Floats = npt.NDArray[np.float64]
@@ -39,6 +40,9 @@ class Params:
         Quantile classes of a numeric target, for scores that need classes.
     epsilon, delta : float
         Budget of differential privacy of every party's own rows; no noise without an epsilon.
+    release_epsilon, release_delta : float
+        Budget of differential privacy of the selection that parties are told; the exact one is
+        told without a release_epsilon.
     noise_seed : int, optional
         Makes the noise repeatable, for simulations only: whoever knows it can take the noise off.
     share_scores : bool
@@ -61,11 +65,23 @@ class Params:
     epsilon: float | None = None
     delta: float = 0.0
     noise_seed: int | None = None
+    release_epsilon: float | None = None
+    release_delta: float = 0.0
 
     @property
     def noisy(self) -> bool:
         """Whether counts carry noise."""
         return self.epsilon is not None
+
+    @property
+    def releases(self) -> bool:
+        """Whether the selection is drawn, and scores stay where they are."""
+        return self.release_epsilon is not None
+
+    @property
+    def fixed_edges(self) -> bool:
+        """Whether neither edges nor numbers of bins may depend on the rows."""
+        return self.noisy or self.releases
 
     def noise(self, n_tables: int) -> CountNoise:
         """Noise for the tables of so many features."""
@@ -79,11 +95,17 @@ class Params:
 
 @dataclass(frozen=True)
 class Ranking:
-    """What the label holder knows at the end, features by party and secret number."""
+    """What the label holder knows at the end, features by party and secret number.
+
+    ``errors`` are standard errors of the scores, of parties whose scores have any, and
+    ``errors_are`` says how they were found.
+    """
 
     scores: dict[str, Floats]
     selected: dict[str, tuple[int, ...]]
     ranks: dict[str, npt.NDArray[np.int64]]
+    errors: dict[str, Floats] = field(default_factory=dict)
+    errors_are: str | None = None
 
 
 def rank(results: Mapping[str, Floats], score: str, n_select: int) -> Ranking:
@@ -113,10 +135,30 @@ def scores_of_noisy(tables: npt.NDArray[np.int64], score: str) -> Floats:
     return scores.TABLE_SCORES[score](kept)
 
 
-def plain_scores(
-    table: PartyTable, target: Target | None, params: Params, *, frequencies: bool | None = None
+def scores_of_tables(
+    tables: npt.NDArray[np.int64], params: Params, n_rows: int, *, noisy: bool
 ) -> Floats:
-    """Scores of one table with open labels: the label holder's own columns, and the test oracle."""
+    """Scores of counts, which may carry noise."""
+    if params.noisy and params.releases:
+        # Bounded however the noise turns out; as an impurity, the lower the better.
+        return -gini_gain(tables, n_rows)
+    if noisy:
+        return scores_of_noisy(tables, params.score)
+    return scores.TABLE_SCORES[params.score](tables)
+
+
+def plain_scores(
+    table: PartyTable,
+    target: Target | None,
+    params: Params,
+    *,
+    frequencies: bool | None = None,
+    binned: local.BinnedTable | None = None,
+) -> Floats:
+    """Scores of one table with open labels: the label holder's own columns, and the test oracle.
+
+    ``binned`` is the same table, where it was cut before.
+    """
     if params.score == "variance":
         return np.asarray(np.nanvar(local.numeric_columns(table, "variance"), axis=0))
     codes, n_classes = classes_of(target, params)
@@ -134,12 +176,16 @@ def plain_scores(
     if params.score == "chi2" and as_frequencies and not params.noisy:
         sums = local.numeric_columns(table, "chi2").T @ np.eye(n_classes)[codes]
         return scores.chi2_of_sums(sums, np.bincount(codes, minlength=n_classes))
-    if params.noisy:
-        binned = local.fixed_bins(table, params.bins)
-    else:
-        binned = local.bin_table(table, params.bins, params.min_bin_size)
+    binned = binned or bins_of(table, params)
     counts = contingency(binned.codes, binned.n_bins, codes, n_classes)
-    return scores.TABLE_SCORES[params.score](counts)
+    return scores_of_tables(counts, params, table.n_rows, noisy=False)
+
+
+def bins_of(table: PartyTable, params: Params) -> local.BinnedTable:
+    """The table cut into bins as the run wants it."""
+    if params.fixed_edges:
+        return local.fixed_bins(table, params.bins)
+    return local.bin_table(table, params.bins, params.min_bin_size)
 
 
 def contingency(

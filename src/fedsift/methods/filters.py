@@ -17,6 +17,8 @@ Who learns what
                   secret order of features and bins, no bin below the minimum size.
                   With an ``epsilon``: such counts with noise that their owner added, see
                   :mod:`fedsift.maths.privacy`; bins are cut at edges known without the data.
+                  With a ``release_epsilon`` feature holders are told a selection that the label
+                  holder drew by its scores (:mod:`.filter_release`), and never a score.
 
 Algorithm 1, line by line
   1-2  label holder encrypts the class indicator      LabelHolder._encrypt, EncryptedLabels
@@ -40,6 +42,8 @@ holder's class sizes are refused, wrong scores within their range are not notice
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +60,7 @@ from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import PartyFailed
 from fedsift.maths import scores
+from fedsift.methods import filter_errors
 from fedsift.methods import filter_features as local
 from fedsift.methods.filter_holder import FeatureHolder
 from fedsift.methods.filter_messages import (
@@ -77,13 +82,15 @@ from fedsift.methods.filter_messages import (
     column_spec,
     way_of,
 )
+from fedsift.methods.filter_release import account_of, chosen, sensitivity
 from fedsift.methods.filter_scores import (
     Params,
     Ranking,
+    bins_of,
     classes_of,
     plain_scores,
     rank,
-    scores_of_noisy,
+    scores_of_tables,
 )
 from fedsift.protocol import (
     Absent,
@@ -113,27 +120,37 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
     ) -> None:
         self.keep_checkpoints(checkpoints, party, params, table, target)
         self._answered: dict[str, Floats] = {}
+        self._errors: dict[str, Floats] = {}
+        self._errors_are: str | None = None
         self._party = party
         self._table = table
         self._params = params
         self._n_rows = n_rows
         self._target = target
         self._codes, self.n_classes = classes_of(target, params)
+        self.budget = account_of(params)
 
     async def drive(self, net: Network) -> Ranking:
         """Algorithm 1, seen from the label holder."""
         await self.begin(net)
         parties = net.members("feature holder")
         results = await self.feature_scores(net)
-        ranking = rank(results, self._params.score, self._params.n_features_to_select)
+        ranking = replace(self._ranked(results), errors=self._errors, errors_are=self._errors_are)
         if parties:
-            chosen = {party: Selected(ranking.selected[party]) for party in parties}
-            await net.tell("feature holder", chosen)
+            selected = {party: Selected(ranking.selected[party]) for party in parties}
+            await net.tell("feature holder", selected)
             if self._params.share_scores:
                 shared = {party: OwnScores(PublicArray.of(results[party])) for party in parties}
                 await net.tell("feature holder", shared)
         await self.finish(net)
         return ranking
+
+    def _ranked(self, results: Mapping[str, Floats]) -> Ranking:
+        """The best features, or those that a private choice makes of the scores."""
+        if not self._params.releases:
+            return rank(results, self._params.score, self._params.n_features_to_select)
+        reach = sensitivity(self._params, self._n_rows, self.n_classes)
+        return chosen(results, self._params, reach, self.budget)
 
     async def feature_scores(self, net: Network) -> dict[str, Floats]:
         """Scores of all features of all parties, each party's in its own secret order."""
@@ -151,7 +168,13 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
                 results = await self._encrypted_scores(offers, frequencies, net)
         if self._table is not None:
             results = {self._party: self._own_scores(frequencies=frequencies), **results}
+            self._keep_errors(self._party, self._own_errors(results[self._party], frequencies))
+        self._errors_are = filter_errors.kind_of(self._params, self._way(frequencies))
         return results
+
+    def _way(self, frequencies: bool) -> str:
+        params = self._params
+        return way_of(params.score, params.disclose, frequencies=frequencies, noisy=params.noisy)
 
     async def _open_scores(self, offers: Mapping[str, Offer], net: Network) -> dict[str, Floats]:
         replies = await net.ask("feature holder", ScoresWanted(), OpenScores)
@@ -172,12 +195,13 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
         missing = [party for party in offers if party not in self._answered]
         if not missing:
             return {party: self._answered[party] for party in offers}
-        params = self._params
-        way = way_of(params.score, params.disclose, frequencies=frequencies, noisy=params.noisy)
+        params, way = self._params, self._way(frequencies)
         features = max(offer.n_features for offer in offers.values())
         cells = max(offer.n_cells for offer in offers.values())
         noise_bits = params.noise(features).bits if params.noisy else 0
-        spec = column_spec(way, self._n_rows, self.n_classes, features, cells, noise_bits)
+        spec = column_spec(
+            way, self._n_rows, self.n_classes, features, cells, noise_bits, fine=params.releases
+        )
         with self.clock("encrypt"):
             owner = own_columns(
                 self._params.scheme,
@@ -196,12 +220,12 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
         return {party: self._answered[party] for party in offers}
 
     def checkpoint(self) -> State:
-        """Scores of the parties that have answered."""
-        return {"answered": self._answered}
+        """Scores of the parties that have answered, and their errors."""
+        return {"answered": self._answered, "errors": self._errors}
 
     def restore(self, saved: State) -> None:
         """Go on with those that have not."""
-        self._answered = saved["answered"]
+        self._answered, self._errors = saved["answered"], saved["errors"]
 
     def _columns(self, way: str) -> npt.NDArray[np.int64]:
         """The label as integer columns: indicators, +1/-1, or a fixed-point target."""
@@ -228,19 +252,20 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
             return self._scores_of_counts(owner, party, offer, reply)
         if isinstance(reply, NoisyCounts):
             opened = owner.open_products(reply.counts, offer.n_features * offer.n_cells)
-            shape = (offer.n_features, offer.n_cells, self.n_classes)
-            return scores_of_noisy(opened.astype(np.int64).reshape(shape), self._params.score)
+            tables = opened.astype(np.int64).reshape(offer.n_features, offer.n_cells, -1)
+            return scores_of_tables(tables, self._params, self._n_rows, noisy=True)
         if isinstance(reply, SealedSums):
             exponents = reply.exponents.array(shape=(offer.n_features,))
             sums = owner.open_products(reply.sums, offer.n_features).astype(np.float64)
-            return self._scores_of_sums(np.ldexp(sums, -exponents[:, None]))
+            values = self._scores_of_sums(np.ldexp(sums, -exponents[:, None]))
+            self._keep_errors(party, self._errors_of(values, 1))
+            return values
         assert isinstance(reply, SealedScores)  # noqa: S101 - the network checked the type
         n_cells = offer.n_cells if way == "impurity" else 1
         quadratics = owner.open_quadratics(reply.scores, offer.n_features, n_cells)
         if way == "impurity":
-            weighted = quadratics.astype(np.float64) / float(
-                1 << scores.gini_weight_bits(self._n_rows)
-            )
+            bits = scores.gini_weight_bits(self._n_rows, fine=self._params.releases)
+            weighted = quadratics.astype(np.float64) / float(1 << bits)
             values = scores.gini_from_quadratic(weighted, self._n_rows, centred=self.n_classes == 2)
             plausible = bool(((values > -0.01) & (values < 1.01)).all())
         else:
@@ -249,6 +274,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
             plausible = bool(((shares >= 0) & (shares < 1.01)).all())
         if not plausible:
             raise _implausible(party, "scores outside their possible range")
+        self._keep_errors(party, self._errors_of(values, n_cells))
         return values
 
     def _scores_of_counts(
@@ -261,7 +287,8 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
         table = np.concatenate([known, (sizes - known.sum(axis=2))[:, :, None]], axis=2)
         if (table < 0).any() or (table.sum(axis=1) != self._class_sizes()).any():
             raise _implausible(party, "counts that do not add up to the class sizes")
-        return scores.TABLE_SCORES[self._params.score](table)
+        self._keep_errors(party, filter_errors.of_tables(table, self._params))
+        return scores_of_tables(table, self._params, self._n_rows, noisy=False)
 
     def _scores_of_sums(self, sums: Floats) -> Floats:
         if self._params.score == "chi2":
@@ -278,7 +305,37 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
     def _own_scores(self, *, frequencies: bool) -> Floats:
         """The label holder's own features need no encryption."""
         assert self._table is not None  # noqa: S101 - asked only if there is one
-        return plain_scores(self._table, self._target, self._params, frequencies=frequencies)
+        return plain_scores(
+            self._table,
+            self._target,
+            self._params,
+            frequencies=frequencies,
+            binned=self._own_bins,
+        )
+
+    def _keep_errors(self, party: str, errors: Floats | None) -> None:
+        if errors is not None:
+            self._errors[party] = errors
+
+    def _errors_of(self, values: Floats, n_cells: int) -> Floats | None:
+        return filter_errors.of_scores(values, self._params, self._n_rows, self.n_classes, n_cells)
+
+    def _own_errors(self, values: Floats, frequencies: bool) -> Floats | None:
+        return filter_errors.of_own(
+            self._own_bins,
+            self._target,
+            values,
+            self._params,
+            self._n_rows,
+            frequencies=frequencies,
+        )
+
+    @cached_property
+    def _own_bins(self) -> local.BinnedTable | None:
+        """The own table in bins, for scores of bins."""
+        if self._table is None or self._params.score not in local.BINNED_SCORES:
+            return None
+        return bins_of(self._table, self._params)
 
     def _own_frequencies(self) -> bool:
         return self._table is None or local.are_frequencies(self._table)
@@ -290,11 +347,11 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
         """What this party knows of its own columns."""
         if self._table is None:
             return {"names": [], "remarks": []}
-        binned = None
-        if self._params.score in local.BINNED_SCORES and not self._params.noisy:
-            binned = local.bin_table(self._table, self._params.bins, self._params.min_bin_size)
-        notes = local.remarks(self._table, binned, self._params.min_bin_size)
-        return {"names": list(self._table.feature_names), "remarks": notes}
+        names = list(self._table.feature_names)
+        if self._params.fixed_edges:  # nothing is merged, and a single row can make a remark
+            return {"names": names, "remarks": []}
+        notes = local.remarks(self._table, self._own_bins, self._params.min_bin_size)
+        return {"names": names, "remarks": notes}
 
 
 PROTOCOL = Protocol(

@@ -11,7 +11,9 @@ Adversary Honest but curious. Sums travel under pairwise one-time masks, so the 
 Who learns what
   coordinator  totals over all members: rows, bin sizes, bin-by-class counts, or sums of values
                and squares per class; the score of each (named) feature.
-  member       the common bin edges (rounded pooled quantiles) and the selected features.
+  member       the common bin edges (rounded pooled quantiles) and the selected features. With a
+               ``release_epsilon`` edges were known before, and the selection is drawn by the
+               scores (:mod:`.filter_release`).
 
 Steps
   1  members exchange masking keys through the coordinator        Roster
@@ -29,19 +31,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs, unmask_sum
+from fedsift.crypto.masking import unmask_sum
 from fedsift.data.outline import is_elsewhere
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import ParameterError, PartyError
 from fedsift.maths import binning, moments, scores
-from fedsift.maths.privacy import Accountant
+from fedsift.methods import filter_errors
 from fedsift.methods import filter_features as local
 from fedsift.methods.filter_horizontal_messages import (
     SIGNALS,
@@ -55,200 +56,42 @@ from fedsift.methods.filter_horizontal_messages import (
     Roster,
     Tables,
 )
-from fedsift.methods.filter_scores import Params, Ranking, contingency, rank, scores_of_noisy
+from fedsift.methods.filter_member import Member
+from fedsift.methods.filter_release import account_of, chosen, sensitivity
+from fedsift.methods.filter_scores import Params, Ranking, rank, scores_of_noisy
 from fedsift.protocol import (
     Absent,
-    MaskedArray,
     Message,
     Network,
     Protocol,
     PublicArray,
     Role,
-    handles,
 )
-from fedsift.protocol.resume import Resumable, ResumableDriver
+from fedsift.protocol.resume import ResumableDriver
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-_NO_CODES = np.empty(0, dtype=np.int64)
-_NO_VALUES = np.empty(0)
-
-
-class Member(Resumable, name="member", signals=SIGNALS):
-    """Owns rows; tells only masked sums over them."""
-
-    def __init__(
-        self,
-        table: PartyTable,
-        target: Target | None,
-        params: Params,
-        checkpoints: Path | None = None,
-    ) -> None:
-        self.keep_checkpoints(checkpoints, table.name, params, table, target)
-        self._table = table
-        self._target = target
-        self._params = params
-        self._key = MaskingKey.generate()
-        self._masks: PairwiseMasks | None = None
-        self._codes: list[Integers] = []
-        self._chosen: tuple[int, ...] = ()
-        self._sorted: list[Floats] = []
-        self.budget = Accountant(params.epsilon or 0.0, params.delta)
-
-    @handles(Hello)
-    async def greet(self, ask: Hello, net: Network) -> Greeting:
-        """Step 1: the own masking key."""
-        counts = tuple(
-            len(c.categories) if c.kind == "categorical" else 0 for c in self._table.columns
-        )
-        if ask.score in local.NUMERIC_SCORES:
-            local.numeric_columns(self._table, ask.score)
-        return Greeting(
-            self._key.public,
-            counts,
-            self._n_classes(),
-            self._has_numbers(),
-            not self._params.noisy and local.are_frequencies(self._table),
-        )
-
-    @handles(Roster)
-    async def meet(self, told: Roster, net: Network) -> None:
-        """Step 1: agree on a mask with every other member."""
-        self._masks = PairwiseMasks(net.party, self._key, dict(told.keys))
-
-    @handles(CountsBelow)
-    async def counts_below(self, ask: CountsBelow, net: Network) -> MaskedSums:
-        """Step 2: values at or below each threshold; the last number counts all present values."""
-        thresholds = ask.thresholds.array()
-        columns = self._sorted_columns()
-        if len(columns) != len(thresholds):
-            raise ParameterError(
-                f"Thresholds for {len(thresholds)} columns arrived.",
-                f"This party has {len(columns)} numeric columns.",
-                "Check that all members have the same columns.",
-            )
-        counts = [
-            np.append(np.searchsorted(c, t, side="right"), len(c))
-            for c, t in zip(columns, thresholds, strict=True)
-        ]
-        return self._sealed(np.concatenate(counts).tolist(), f"below {ask.step}")
-
-    @handles(BinSizes)
-    async def bin_sizes(self, ask: BinSizes, net: Network) -> MaskedSums:
-        """Step 3: cut the own rows at the common edges."""
-        self._codes, width = self._cut(ask)
-        sizes = [np.bincount(codes, minlength=width) for codes in self._codes]
-        if self._params.noisy:  # no bin is merged, and sizes are not told
-            sizes = [np.zeros_like(own) for own in sizes]
-        self._labels = self._label_codes(ask.target_edges.array())
-        return self._sealed(np.concatenate(sizes).tolist(), "bin sizes")
-
-    @handles(Tables)
-    async def tables(self, ask: Tables, net: Network) -> MaskedSums:
-        """Step 4: count classes in the merged bins."""
-        plan = ask.merged.array()
-        codes = np.stack([plan[f][c] for f, c in enumerate(self._codes)], axis=1)
-        table = contingency(codes, ask.n_bins, self._labels, self._n_classes())
-        if self._params.noisy:
-            # Every member adds all the noise its own rows need, whatever the others do.
-            noise = self._params.noise(len(table))
-            noise.spend(self.budget, "tables of its rows")
-            table = table + noise.draw(table.shape, self._params.noise_source(self._table.name))
-        return self._sealed(table.ravel().tolist(), "tables")
-
-    @handles(Moments)
-    async def moments(self, ask: Moments, net: Network) -> MaskedSums:
-        """Step 4: sums per class, squares and products, exact enough to subtract later."""
-        numbers = local.numeric_columns(self._table, self._params.score)
-        n_classes = self._n_classes()
-        labels = self._target.codes if self._target and n_classes else _NO_CODES
-        target = self._target_column()[0] if self._has_numbers() else _NO_VALUES
-        sums: list[int] = [len(numbers), *np.bincount(labels, minlength=n_classes).tolist()]
-        if len(target):
-            squares = moments.product_sum(target, target)
-            sums += [moments.encode(moments.exact_sum(target)), moments.encode(squares)]
-        for column in numbers.T:
-            sums += moments.column_sums(column, labels, n_classes, target)
-        return self._sealed(sums, "moments", limbs=moments.LIMBS)
-
-    @handles(Chosen)
-    async def choose(self, told: Chosen, net: Network) -> None:
-        """Step 5: remember the outcome."""
-        self._chosen = told.features
-
-    def facts(self) -> dict[str, Any]:
-        """The outcome as this member knows it."""
-        names = self._table.feature_names
-        return {"selected": [names[i] for i in self._chosen]}
-
-    def _sealed(self, values: Sequence[int], context: str, limbs: int = 1) -> MaskedSums:
-        assert self._masks is not None  # noqa: S101 - the roster comes first
-        if self._params.scheme == "plain":
-            return MaskedSums(MaskedArray.of(to_limbs(values, limbs)))
-        return MaskedSums(MaskedArray.of(self._masks.mask(list(values), context, limbs)))
-
-    def _sorted_columns(self) -> list[Floats]:
-        """Present values of every numeric column and of a numeric target, sorted once."""
-        if not self._sorted:
-            columns = [c for c in self._table.columns if c.kind == "numeric"]
-            present = [np.asarray(c.values[~c.missing], dtype=np.float64) for c in columns]
-            self._sorted = [np.sort(values) for values in (*present, *self._target_column())]
-        return self._sorted
-
-    def _has_numbers(self) -> bool:
-        return (
-            self._target is not None
-            and self._target.kind == "numbers"
-            and self._params.score != "variance"
-        )
-
-    def _target_column(self) -> list[Floats]:
-        return [self._target.values] if self._target and self._has_numbers() else []
-
-    def _n_classes(self) -> int:
-        if self._target is None or self._params.score == "variance":
-            return 0
-        if self._target.kind == "classes":
-            return len(self._target.classes)
-        return 0 if self._params.score == "f" else self._params.target_bins
-
-    def _cut(self, ask: BinSizes) -> tuple[list[Integers], int]:
-        """Bin codes per feature; missing values share the last bin of a common width."""
-        edges = ask.edges.array()
-        width = max([edges.shape[1] + 1, *(len(c.categories) for c in self._table.columns)]) + 1
-        codes, numeric = [], 0
-        for column in self._table.columns:
-            if column.kind == "numeric":
-                own = edges[numeric, : ask.n_edges[numeric]]
-                found = np.searchsorted(own, column.values, side="left").astype(np.int64)
-                numeric += 1
-            else:
-                found = column.values.astype(np.int64)
-            codes.append(np.where(column.missing, width - 1, found))
-        return codes, width
-
-    def _label_codes(self, edges: Floats) -> Integers:
-        assert self._target is not None  # noqa: S101 - binned scores need a target
-        if self._target.kind == "classes":
-            return self._target.codes
-        return np.searchsorted(edges, self._target.values, side="left").astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Pooled:
     """What the coordinator knows at the end: one score per common column."""
 
-    scores: Floats
+    scores: Floats | None
     selected: tuple[int, ...]
     ranks: Integers
     remarks: list[str]
+    errors: Floats | None = None
+    errors_are: str | None = None
 
     def for_parties(self, parties: Sequence[str]) -> tuple[Ranking, list[str]]:
         """The same outcome for every party."""
         ranking = Ranking(
-            scores=dict.fromkeys(parties, self.scores),
+            scores={} if self.scores is None else dict.fromkeys(parties, self.scores),
             selected=dict.fromkeys(parties, self.selected),
             ranks=dict.fromkeys(parties, self.ranks),
+            errors={} if self.errors is None else dict.fromkeys(parties, self.errors),
+            errors_are=self.errors_are,
         )
         return ranking, self.remarks
 
@@ -262,6 +105,9 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
         self._totals: dict[str, list[int]] = {}
         self._remarks: list[str] = []
         self._choices: list[int | Floats] = []
+        self._n_rows = 0
+        self._errors: Floats | None = None
+        self.budget = account_of(params)
 
     def set_columns(self, names: Sequence[str]) -> None:
         """Column names, to look up given bin edges."""
@@ -283,10 +129,19 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
         else:
             values = await self._moment_scores(first, net)
 
-        ranking = rank({"all": values}, self._params.score, self._params.n_features_to_select)
+        ranking = self._ranked({"all": values}, first.n_classes)
         await net.tell("member", Chosen(ranking.selected["all"]))
         await self.finish(net)
-        return Pooled(values, ranking.selected["all"], ranking.ranks["all"], self._remarks)
+        told, kind = ranking.scores.get("all"), filter_errors.kind_of(self._params, "count")
+        found = (ranking.selected["all"], ranking.ranks["all"], self._remarks, self._errors)
+        return Pooled(told, *found, None if self._errors is None else kind)
+
+    def _ranked(self, values: Mapping[str, Floats], n_classes: int) -> Ranking:
+        """The best columns, or those that a private choice makes of the scores."""
+        if not self._params.releases:
+            return rank(values, self._params.score, self._params.n_features_to_select)
+        reach = sensitivity(self._params, self._n_rows, n_classes)
+        return chosen(values, self._params, reach, self.budget)
 
     async def _table_scores(self, schema: Greeting, net: Network) -> Floats:
         """Steps 2-4 for scores of contingency tables."""
@@ -303,7 +158,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
             # Members cut their rows when they are asked for the sizes; tables need that.
             self._totals.pop("bin sizes", None)
         sizes = np.array(await self._total(net, ask, "bin sizes")).reshape(n_features, -1)
-        if self._params.noisy:
+        if self._params.fixed_edges:
             plan = np.tile(np.arange(sizes.shape[1]), (n_features, 1))
         else:
             plan = self._merge(sizes, schema.category_counts)
@@ -312,7 +167,9 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
         table = np.array(totals).reshape(n_features, n_bins, schema.n_classes)
         if self._params.noisy:
             return scores_of_noisy(table, self._params.score)
+        self._n_rows = int(table[0].sum())
         used = table.sum(axis=(0, 1)) > 0  # a target with ties may leave quantile classes empty
+        self._errors = filter_errors.of_tables(table[:, :, used], self._params)
         return scores.TABLE_SCORES[self._params.score](table[:, :, used])
 
     def _merge(self, sizes: Integers, category_counts: Sequence[int]) -> Integers:
@@ -333,7 +190,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
         """Step 2: order statistics of the pooled columns, bit by bit, for all columns at once."""
         numeric = [f for f, n in enumerate(schema.category_counts) if n == 0]
         choices = [self._choices[f] for f in numeric]
-        if self._params.noisy:
+        if self._params.fixed_edges:
             return [c for c in choices if not isinstance(c, int)], np.empty(0)
         wanted = [c if isinstance(c, int) else 2 for c in choices]
         if schema.numeric_target:
@@ -381,9 +238,11 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
             return scores.chi2_of_sums(sums, sizes)
         if n_classes:
             shares = [moments.explained_share(column, sizes) for column in columns]
-            return _capped(scores.anova_f(shares, n_rows, n_classes))
-        shares = [moments.squared_correlation(column, n_rows, *target) for column in columns]
-        return _capped(scores.regression_f(shares, n_rows))
+        else:
+            shares = [moments.squared_correlation(column, n_rows, *target) for column in columns]
+        values = _capped(scores.anova_f(shares, n_rows, n_classes or 2))
+        self._errors = filter_errors.of_scores(values, self._params, n_rows, n_classes, 0)
+        return values
 
     async def _total(self, net: Network, ask: Message, name: str, limbs: int = 1) -> list[int]:
         """Ask everybody and add up; single answers mean nothing. Totals are asked for once."""

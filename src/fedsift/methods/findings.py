@@ -10,7 +10,8 @@ Who learns what
   chair    remarks on every party's columns, in a few fixed sentences with counts; and, method by
            method, which feature is behind which number (filters, interaction), or every feature's
            gate (FedSDG-FS). What a party finds out about its own rows alone (its own accuracies,
-           its own ranking) is not asked for.
+           its own ranking) is not asked for. Runs with a budget of privacy ask for no remarks:
+           a single row can make one.
   guest, neutral    nothing.
 """
 
@@ -100,7 +101,8 @@ class GatesWanted(Message, frozen=True):
 
 @message(
     flow=_UP,
-    reveals="named-gates: mean of the gate of every feature by name, and which were selected",
+    reveals="named-gates: mean of the gate of every feature by name, or what leaving it out costs, "
+    "and which were selected",
     customary=True,
 )
 class NamedGates(Message, frozen=True):
@@ -136,7 +138,7 @@ class NeutralCounts(Message, frozen=True):
 
 @dataclass(frozen=True)
 class Asked:
-    """What a method's result needs besides remarks.
+    """What a method's result needs.
 
     Parameters
     ----------
@@ -145,11 +147,14 @@ class Asked:
     gates : bool
     operations : bool
         Numbers of operations, of guests and the neutral party.
+    remarks : bool
+        False where rows have a budget of privacy.
     """
 
     order: bool = False
     gates: bool = False
     operations: bool = False
+    remarks: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +236,7 @@ class Chair(DrivingRole, name=CHAIR):
         guests = net.members(GUEST)
         facts: dict[str, Facts] = {party: {} for party in guests}
         tables: dict[str, tuple[str, ...]] = {}
-        if guests:
+        if guests and self._asked.remarks:
             told = await net.ask(GUEST, RemarksWanted(), Remarks)
             for party, remarks in zip(guests, told, strict=True):
                 with blaming(party, "RemarksWanted", 0):
@@ -306,7 +311,7 @@ PROTOCOL = Protocol(name="findings", messages=MESSAGES, roles=(Chair, Guest, Neu
 
 def messages_used(asked: Asked, *, guests: bool, neutral: bool) -> tuple[type[Message], ...]:
     """The messages that findings of a method send, for plan and policy."""
-    used: list[type[Message]] = [RemarksWanted, Remarks] if guests else []
+    used: list[type[Message]] = [RemarksWanted, Remarks] if guests and asked.remarks else []
     if guests and asked.order:
         used += [OrderWanted, SecretOrder]
     if guests and asked.gates:

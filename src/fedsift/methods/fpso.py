@@ -32,6 +32,7 @@ Deviations, each with its reason (ADR 9)
   - ``best-of-local`` (one exchange) and ``federated-fitness`` (one swarm, masked fitness) are
     cheaper or more private.
   - A party may keep its own subset where that is better on its own rows (``party_support_``).
+  - With an ``epsilon`` blocks of rows vote instead, with noise: `methods.fpso_votes`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import PartyError, ProtocolError
 from fedsift.maths import subset_fitness, swarm
-from fedsift.methods.fpso_local import LocalSearch, Params, classes_of, generator
+from fedsift.methods import fpso_votes
+from fedsift.methods.fpso_local import LocalSearch, Params, classes_of, generator, same_columns
 from fedsift.methods.fpso_messages import (
     SIGNALS,
     Accuracies,
@@ -63,9 +65,11 @@ from fedsift.methods.fpso_messages import (
     LocalSubset,
     MaskedAccuracies,
     MaskedShortfalls,
+    NoisyVotes,
     Particles,
     Roster,
     SearchWanted,
+    VotesWanted,
 )
 from fedsift.protocol import (
     Absent,
@@ -100,6 +104,8 @@ def answer_type(params: Params) -> type[Answer]:
 
 def messages_used(params: Params) -> tuple[type[Message], ...]:
     """The messages a run with these settings sends, for plan and policy."""
+    if params.noisy:
+        return fpso_votes.MESSAGES
     answer = answer_type(params)
     if params.mode == "federated-fitness":
         return (Hello, Greeting, Roster, Particles, answer, GlobalSubset)
@@ -250,11 +256,17 @@ def _shortfalls(steps: Integers) -> Integers:
 
 @dataclass(frozen=True)
 class Winner:
-    """The outcome: the common subset and its mean accuracy by round."""
+    """The outcome: the common subset and its mean accuracy by round.
+
+    ``found_in`` counts for every feature in how many of ``n_subsets`` subsets it was: the best ones
+    of all parties and rounds, or with a common swarm those of all particles in the last step.
+    """
 
     mask: Masks
     accuracy: float
     history: list[dict[str, Any]] = field(default_factory=list)
+    found_in: tuple[int, ...] = ()
+    n_subsets: int = 0
 
 
 class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
@@ -267,6 +279,8 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
         self._best: swarm.Best | None = None
         self._owner = 0
         self._history: list[dict[str, Any]] = []
+        self._found_in: list[int] = []
+        self._n_subsets = 0
         self._particles: swarm.Swarm | None = None
         self._swarm_state: State | None = None
 
@@ -277,20 +291,15 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
         greetings = await net.ask("participant", Hello(), Greeting)
         keys = {party: g.key for party, g in zip(parties, greetings, strict=True)}
         await net.tell("participant", Roster(keys))
-        n_features = greetings[0].n_features
-        if {greeting.n_features for greeting in greetings} != {n_features}:
-            raise ProtocolError(
-                "Participants report different numbers of columns.",
-                "All parties need the same columns in the same order.",
-                "Agree on the columns, then start again.",
-            )
+        n_features = same_columns(greetings)
         if self._params.mode == "federated-fitness":
             await self._common_swarm(n_features, net)
         else:
             await self._exchange(parties, n_features, net)
         await self.finish(net)
         assert self._best is not None  # noqa: S101 - there is at least one round
-        return Winner(self._best.mask, self._best.fitness, self._history)
+        found = (tuple(self._found_in), self._n_subsets)
+        return Winner(self._best.mask, self._best.fitness, self._history, *found)
 
     async def _exchange(self, parties: Sequence[str], n_features: int, net: Network) -> None:
         """Rounds of local searches and comparisons; both are units that are not done twice."""
@@ -301,6 +310,7 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
                 self._subsets = [r.mask.array(shape=(n_features,)).astype(bool) for r in replies]
                 await self.done(net)
             winner, accuracy = await self._compare(self._subsets, number, net)
+            self._count(np.stack(self._subsets))
             found = swarm.Best(self._subsets[winner], accuracy)
             if self._best is None or found.beats(self._best):
                 self._best, self._owner = found, winner
@@ -320,6 +330,7 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
             "best": None if best is None else [best.mask, best.fitness],
             "owner": self._owner,
             "history": self._history,
+            "found_in": [self._found_in, self._n_subsets],
             "swarm": None if self._particles is None else self._particles.to_plain(),
         }
 
@@ -328,7 +339,15 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
         self._subsets, self._owner = saved["subsets"], saved["owner"]
         self._best = None if saved["best"] is None else swarm.Best(*saved["best"])
         self._history = saved["history"]
+        self._found_in, self._n_subsets = saved["found_in"]
         self._swarm_state = saved["swarm"]
+
+    def _count(self, subsets: Masks) -> None:
+        """Note in how many subsets every feature is."""
+        found = subsets.sum(axis=0).tolist()
+        before = self._found_in or [0] * len(found)
+        self._found_in = [a + b for a, b in zip(before, found, strict=True)]
+        self._n_subsets += len(subsets)
 
     async def _compare(
         self, subsets: Sequence[Masks], step: int, net: Network
@@ -406,6 +425,8 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
             self._history.append(self._point(step // n_iterations + 1, step + 1, particles.best))
             self.note(**self._history[-1])
             if (step + 1) % n_iterations == 0:
+                self._found_in, self._n_subsets = [], 0
+                self._count(masks)
                 await self.done(net)
         assert self._best is not None  # noqa: S101 - at least one step ran
         told = GlobalSubset(PublicArray.of(self._best.mask), own=False)
@@ -425,6 +446,8 @@ PROTOCOL = Protocol(
         MaskedAccuracies,
         MaskedShortfalls,
         Accuracies,
+        VotesWanted,
+        NoisyVotes,
         GlobalSubset,
         *SIGNALS.messages,
     ),
@@ -447,11 +470,14 @@ def build_nodes(
             "FPSO-FS needs at least two parties, none of them with the third party's name.",
             "Add or rename a party.",
         )
-    nodes: dict[str, Sequence[Role]] = {THIRD_PARTY: (ThirdParty(params, checkpoints),)}
+    driver = fpso_votes.VoteCounter(params) if params.noisy else ThirdParty(params, checkpoints)
+    nodes: dict[str, Sequence[Role]] = {THIRD_PARTY: (driver,)}
     for party, table in tables.items():
         target = classes_of(party, targets)
-        role: Role = Absent(Participant)
-        if not is_elsewhere(table):
+        role: Role = Absent(fpso_votes.Voter if params.noisy else Participant)
+        if params.noisy and not is_elsewhere(table):
+            role = fpso_votes.Voter(table, target, params)
+        elif not is_elsewhere(table):
             role = Participant(table, target, params, (known or {}).get(party), checkpoints)
         nodes[party] = (role,)
     return nodes

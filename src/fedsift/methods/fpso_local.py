@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,10 @@ import numpy.typing as npt
 
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
-from fedsift.errors import ColumnError, ParameterError, ValueProblem
-from fedsift.maths import subset_fitness, swarm
+from fedsift.errors import ColumnError, ParameterError, ProtocolError, ValueProblem
+from fedsift.maths import block_votes, subset_fitness, swarm
+from fedsift.maths.privacy import CELLS_CHANGED, CountNoise
+from fedsift.methods.fpso_messages import Greeting
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -41,6 +43,13 @@ class Params:
         How positions become subsets.
     protected : bool
         False sends sums without masks (``security="plain"``).
+    epsilon, delta : float
+        Budget of differential privacy of every party's own rows. With an epsilon blocks of rows
+        vote (`methods.fpso_votes`), and nothing else is told.
+    n_blocks, n_votes : int, optional
+        Blocks of every party, and features that each of them votes for.
+    noise_seed : int, optional
+        Makes the noise repeatable, for simulations only: whoever knows it can take the noise off.
     """
 
     max_features: int | None = None
@@ -56,6 +65,35 @@ class Params:
     decoding: str = "threshold"
     protected: bool = True
     seed: int | None = None
+    epsilon: float | None = None
+    delta: float = 0.0
+    n_blocks: int | None = None
+    n_votes: int | None = None
+    noise_seed: int | None = None
+
+    @property
+    def noisy(self) -> bool:
+        """Whether blocks vote, with noise."""
+        return self.epsilon is not None
+
+    def votes(self, n_features: int) -> int:
+        """Features that a block votes for at most.
+
+        About the square root of the number to select: what a block likes best it knows best, and
+        more votes need more noise. A free number counts as a quarter of all features.
+        """
+        wanted = self.max_features or max(1, n_features // 4)
+        return min(n_features, self.n_votes or max(1, round(wanted**0.5)))
+
+    def noise(self, n_features: int) -> CountNoise:
+        """Noise for the votes of one party."""
+        assert self.epsilon is not None  # noqa: S101 - asked only if there is a budget
+        changed = block_votes.most_changed(self.votes(n_features), n_features)
+        return CountNoise(self.epsilon, self.delta, -(-changed // CELLS_CHANGED))
+
+    def noise_source(self, party: str) -> list[int] | None:
+        """Seed of a party's noise; None takes the operating system's randomness."""
+        return None if self.noise_seed is None else [self.noise_seed, *party.encode()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +135,7 @@ class LocalSearch:
     ) -> LocalSearch:
         """The same for rows that were checked before."""
         rng = generator(params.seed, name)
-        folds = subset_fitness.stratified_folds(y, params.n_folds, rng)
-        fitness = known
-        if fitness is None and params.classifier is None:
-            fitness = subset_fitness.KnnFitness(X, y, folds, params.k)
-        elif fitness is None:
-            fitness = subset_fitness.ClassifierFitness(X, y, folds, params.classifier)
+        fitness = fitness_over(X, y, params, rng, known)
         particles = swarm.Swarm(
             X.shape[1], params.n_particles, rng, params.max_features, params.decoding
         )
@@ -112,6 +145,22 @@ class LocalSearch:
         """As many steps as all rounds have together, without any exchange."""
         n_steps = params.n_rounds * params.n_iterations
         return swarm.search(self.particles, self.fitness.correct, n_steps)[-1]
+
+
+def fitness_over(
+    X: Floats,
+    y: Integers,
+    params: Params,
+    rng: np.random.Generator,
+    known: subset_fitness.SubsetFitness | None = None,
+) -> subset_fitness.SubsetFitness:
+    """What subsets are judged by on these rows; draws folds even if the answer is known."""
+    folds = subset_fitness.stratified_folds(y, params.n_folds, rng)
+    if known is not None:
+        return known
+    if params.classifier is None:
+        return subset_fitness.KnnFitness(X, y, folds, params.k)
+    return subset_fitness.ClassifierFitness(X, y, folds, params.classifier)
 
 
 def classes_of(party: str, targets: Mapping[str, Target | None]) -> Target:
@@ -124,6 +173,18 @@ def classes_of(party: str, targets: Mapping[str, Target | None]) -> Target:
             "Give every party class labels.",
         )
     return target
+
+
+def same_columns(greetings: Sequence[Greeting]) -> int:
+    """The number of columns that all participants report."""
+    n_features = greetings[0].n_features
+    if {greeting.n_features for greeting in greetings} != {n_features}:
+        raise ProtocolError(
+            "Participants report different numbers of columns.",
+            "All parties need the same columns in the same order.",
+            "Agree on the columns, then start again.",
+        )
+    return n_features
 
 
 def fewest_rows(n_folds: int, k: int) -> int:

@@ -108,6 +108,22 @@ class Accuracies(Message, frozen=True):
     accuracies: PublicArray
 
 
+@message(flow="third party -> participant", reveals="nothing: asks for votes of blocks of rows")
+class VotesWanted(Message, frozen=True):
+    """Asks for noisy votes; sent instead of everything between roster and selection."""
+
+
+@message(
+    flow="participant -> third party",
+    reveals="noisy-votes: how many blocks of rows of all parties vote for each column, with noise "
+    "from every party",
+)
+class NoisyVotes(Message, frozen=True):
+    """Votes of the own blocks for every column, with noise, under pairwise masks."""
+
+    votes: MaskedArray
+
+
 @message(
     flow="third party -> participant",
     reveals="selection: the subset that serves all parties best",

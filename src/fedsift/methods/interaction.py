@@ -221,8 +221,9 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
                 break
             order.append(chosen)
             remaining.remove(chosen)
-            party, number = self._features[chosen]
-            name = f"unnamed feature {number + 1}"
+            party, _ = self._features[chosen]
+            # Counted as they are chosen: where it stands in its owner's secret order stays here.
+            name = f"unnamed feature {len(order)}"
             self.note(step="select", party=party, feature=name, score=float(scores[chosen]))
             if remaining and len(order) < wanted:
                 if len(order) > len(self._of_pairs):

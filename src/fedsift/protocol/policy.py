@@ -41,6 +41,8 @@ class Policy:
         Parties with the same columns (horizontal) have to show them.
     max_epsilon : float, optional
         Largest budget of differential privacy; runs without one are refused then.
+    max_release_epsilon : float, optional
+        The same for what is told of the outcome of a run.
     """
 
     methods: tuple[str, ...] | None = None
@@ -51,6 +53,7 @@ class Policy:
     min_rows: int = 0
     anonymous_names: bool = False
     max_epsilon: float | None = None
+    max_release_epsilon: float | None = None
 
     def allows(self, declaration: Declaration) -> bool:
         """Whether the owner may send a message of this declaration."""
@@ -153,14 +156,19 @@ def check_before(
         check_message(party, policies.get(party, OPEN), declaration)
 
 
-def check_epsilon(policies: Mapping[str, Policy], epsilon: float | None) -> None:
+def check_epsilon(
+    policies: Mapping[str, Policy], epsilon: float | None, release_epsilon: float | None = None
+) -> None:
     """Refuse a run whose noise is too small for a party, or that has none."""
     for party, policy in policies.items():
-        if policy.max_epsilon is None or (epsilon is not None and epsilon <= policy.max_epsilon):
-            continue
-        found = "a run without noise" if epsilon is None else f"an epsilon of {epsilon:g}"
-        allowed = f"noise with an epsilon of at most {policy.max_epsilon:g}"
-        raise _violation(party, found, allowed)
+        most = policy.max_epsilon
+        if most is not None and (epsilon is None or epsilon > most):
+            found = "a run without noise" if epsilon is None else f"an epsilon of {epsilon:g}"
+            raise _violation(party, found, f"noise with an epsilon of at most {most:g}")
+        most, spent = policy.max_release_epsilon, release_epsilon
+        if most is not None and (spent is None or spent > most):
+            found = "an exact selection" if spent is None else f"a release_epsilon of {spent:g}"
+            raise _violation(party, found, f"selections with a release_epsilon of at most {most:g}")
 
 
 def check_names(policies: Mapping[str, Policy]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numbers
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fedsift.data import PartyTable, Target
@@ -33,7 +34,15 @@ from fedsift.selectors.execution import (
     policies_for,
     rows_of,
 )
-from fedsift.selectors.filter_noise import noise_notes, refuse_numbers, with_spent
+from fedsift.selectors.filter_errors import with_errors
+from fedsift.selectors.filter_noise import (
+    check_filter,
+    noise_notes,
+    refuse_numbers,
+    with_selection_spent,
+    with_spent,
+)
+from fedsift.selectors.release import check_release, release_notes
 from fedsift.selectors.score_name import ScoreParameter
 
 _DISCLOSURES = {"gini": ("scores", "counts"), "f": ("scores", "counts")}
@@ -69,6 +78,13 @@ class FilterSelector(FederatedSelector):
         rows.
     delta : float
         0 for pure differential privacy; a tiny one allows for less noise with many features.
+    release_epsilon : float, optional
+        Differential privacy of the selection: the party that knows the scores draws the features
+        by them, so that what others are told of one row over all parties, its values and its
+        label, stays within this budget. Scores are withheld from the result. Needs gini or mi, and
+        bins given as edges.
+    release_delta : float
+        As ``delta``, for the release.
     checkpoint : path, optional
         Directory in which every party keeps its own state while the run goes on. If it holds an
         interrupted run of the same job, ``fit`` continues there.
@@ -87,8 +103,10 @@ class FilterSelector(FederatedSelector):
     ----------
     support_ : ndarray of bool of shape (n_features,)
     scores_ : ndarray of shape (n_features,)
+        NaN with a ``release_epsilon``.
     ranking_ : ndarray of int of shape (n_features,)
-        1 is the best.
+        1 is the best. With a ``release_epsilon`` the order of the draws; all features that were
+        not drawn share the next place.
     result_ : SelectionResult
         Selection, cost, and who learned what.
 
@@ -114,6 +132,8 @@ class FilterSelector(FederatedSelector):
         disclose="auto",
         epsilon=None,
         delta=0.0,
+        release_epsilon=None,
+        release_delta=0.0,
         checkpoint=None,
         parties=2,
         he="auto",
@@ -128,6 +148,8 @@ class FilterSelector(FederatedSelector):
         self.disclose = disclose
         self.epsilon = epsilon
         self.delta = delta
+        self.release_epsilon = release_epsilon
+        self.release_delta = release_delta
         self.checkpoint = checkpoint
         self.parties = parties
         self.he = he
@@ -178,7 +200,9 @@ class FilterSelector(FederatedSelector):
         self.support_ = federation.original_support(
             {party: list(names) for party, names in self.result_.selected.items()}
         )
-        self.scores_ = scores_in_order(federation, self.result_.scores)
+        self.scores_ = np.full(federation.n_features, np.nan)
+        if self.result_.scores:
+            self.scores_ = scores_in_order(federation, self.result_.scores)
         self.ranking_ = scores_in_order(federation, self.result_.ranking).astype(int)
         self.n_features_to_select_ = params.n_features_to_select
         return self
@@ -191,7 +215,7 @@ class FilterSelector(FederatedSelector):
         federation = self._federate(X, y, horizontal=self._splits_rows(), needs_y=needs_y)
         for table in at_home(federation.tables).values():
             filter_features.check_table(table, str(self.score), self.bins)
-            if self.epsilon is not None:
+            if self.epsilon is not None or self.release_epsilon is not None:
                 filter_features.check_edges(table, self.bins)
         if len(federation.feature_names) == federation.n_features:
             filter_features.check_bin_names(self.bins, federation.tables.values())
@@ -203,16 +227,21 @@ class FilterSelector(FederatedSelector):
             min_bin_size=int(self.min_bin_size),
             disclose=self._disclosure(policies, federation),
             scheme="plain" if self.security == "plain" else _SCHEMES[self.he],
-            share_scores=policies.get(federation.label_holder, OPEN).allows(
+            share_scores=self.release_epsilon is None
+            and policies.get(federation.label_holder, OPEN).allows(
                 filter_messages.OwnScores.declaration
             ),
             seed=self._seed(),
             epsilon=None if self.epsilon is None else float(self.epsilon),
             delta=float(self.delta),
             noise_seed=self._seed() if simulated else None,
+            release_epsilon=None if self.release_epsilon is None else float(self.release_epsilon),
+            release_delta=float(self.release_delta),
         )
-        if params.noisy:
+        if params.fixed_edges:
             refuse_numbers(federation)
+        if params.releases:
+            check_filter(params, federation.setting)
         if federation.setting == "vertical":
             prepared = self._prepare_vertical(federation, params)
         else:
@@ -235,7 +264,7 @@ class FilterSelector(FederatedSelector):
             params,
             self._checkpoints(),
         )
-        notes = (self._he_note(params), *noise_notes(params))
+        notes = (self._he_note(params), *noise_notes(params), *self._release_notes())
         bits = 0 if params.scheme == "plain" else params.security_bits
         return Prepared(
             filters.PROTOCOL,
@@ -246,12 +275,17 @@ class FilterSelector(FederatedSelector):
             notes,
             rows_of(federation),
             params.epsilon,
+            params.release_epsilon,
         )
+
+    def _release_notes(self):
+        return release_notes(self.release_epsilon, self.release_delta, "no score is told")
 
     def _smallest_bin(self, params):
         """Rows of a bin at least; noise hides single rows in bins of any size."""
         binned = self.score in filter_features.BINNED_SCORES and not params.noisy
-        return params.min_bin_size if binned else None
+        smallest = 1 if params.releases else params.min_bin_size  # edges are fixed, none is merged
+        return smallest if binned else None
 
     def _prepare_horizontal(self, federation, params):
         nodes = filters_horizontal.build_nodes(
@@ -267,9 +301,12 @@ class FilterSelector(FederatedSelector):
             (
                 "Sums travel under pairwise one-time masks; no homomorphic encryption is needed.",
                 *noise_notes(params),
+                *self._release_notes(),
             ),
             rows_of(federation),
             params.epsilon,
+            # Noise covers labels too here, and with them whatever follows from the counts.
+            params.epsilon if params.noisy else params.release_epsilon,
         )
 
     def _wanted(self):
@@ -281,7 +318,8 @@ class FilterSelector(FederatedSelector):
         )
 
     def _asked(self, setting):
-        return Asked(order=setting == "vertical")
+        budget = self.epsilon is not None or self.release_epsilon is not None
+        return Asked(order=setting == "vertical", remarks=not budget)
 
     def _check_choices(self):
         choices = {
@@ -305,6 +343,7 @@ class FilterSelector(FederatedSelector):
     def _check_noise(self):
         """Refuse settings under which noise would not protect what it promises to."""
         check_budget(self.epsilon, self.delta)
+        check_release(self.release_epsilon, self.release_delta, self.checkpoint)
         if self.epsilon is None:
             return
         if self.score not in filter_features.BINNED_SCORES:
@@ -406,7 +445,10 @@ class FilterSelector(FederatedSelector):
             seed=params.seed,
             warnings=tuple(remarks),
         )
-        return with_spent(result, federation, params) if params.noisy else result
+        result = with_errors(result, ranking, names)
+        if params.noisy:
+            result = with_spent(result, federation, params)
+        return with_selection_spent(result, params) if params.releases else result
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -418,7 +460,7 @@ def _names_and_remarks(facts):
     names, remarks = {}, []
     for party, known in facts:
         names[party] = known["names"]
-        remarks += known["remarks"]
+        remarks += known.get("remarks", ())
     return names, remarks
 
 

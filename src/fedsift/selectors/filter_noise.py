@@ -12,10 +12,12 @@ import msgspec
 from fedsift.data import Federation, Target
 from fedsift.errors import ParameterError
 from fedsift.maths.privacy import Accountant
+from fedsift.methods import filter_release
 from fedsift.methods.filter_scores import Params
 from fedsift.result import Disclosure, SelectionResult
+from fedsift.selectors.release import with_release, with_release_prices
 
-_NOISY_MESSAGES = ("NoisyCounts", "MaskedSums")
+_NOISY_MESSAGES = ("NoisyCounts", "MaskedSums", "NoisyVotes")
 
 
 def refuse_numbers(federation: Federation) -> None:
@@ -24,8 +26,8 @@ def refuse_numbers(federation: Federation) -> None:
     if any(target is not None and target.kind == "numbers" for target in targets):
         raise ParameterError(
             "The label is a number.",
-            "With an epsilon the label needs classes that are known without the data.",
-            "Cut the label into classes before, or leave epsilon out.",
+            "With a budget of privacy the label needs classes that are known without the data.",
+            "Cut the label into classes before, or leave the epsilon out.",
         )
 
 
@@ -53,11 +55,12 @@ def with_spent(result: SelectionResult, federation: Federation, params: Params) 
         spent[party] = round(account.total, 9)
         noise[party] = own.spread
     any_noise = params.noise(max((t.n_columns for t in federation.tables.values()), default=1))
+    changed = "the values" if federation.setting == "vertical" else "the values and the label"
     privacy: dict[str, Any] = {
         "epsilon": params.epsilon,
         "delta": params.delta,
         "mechanism": any_noise.mechanism,
-        "neighbours": "tables that differ in the values of one row",
+        "neighbours": f"tables that differ in {changed} of one row",
         "spent": spent,
         "noise": noise,
     }
@@ -69,13 +72,46 @@ def with_spent(result: SelectionResult, federation: Federation, params: Params) 
     )
 
 
+def check_filter(params: Params, setting: str) -> None:
+    """Refuse settings under which one row could change the selection by more than is promised."""
+    if params.score not in filter_release.SCORES:
+        raise ParameterError(
+            f"release_epsilon with score={params.score!r}.",
+            "One row can change this score by an amount without a useful bound.",
+            f"Use {' or '.join(filter_release.SCORES)}, or no release_epsilon.",
+        )
+    if params.noisy and setting == "horizontal":
+        raise ParameterError(
+            "epsilon together with release_epsilon, and parties with different rows.",
+            "Noise in the counts covers labels and everything that follows from them here.",
+            "Leave release_epsilon out.",
+        )
+    if params.noisy and params.score != "gini":
+        raise ParameterError(
+            f"epsilon together with release_epsilon, and score={params.score!r}.",
+            "Noisy counts may add up to any number of rows; of the scores only gini stays bounded.",
+            "Use score='gini', or one of the two budgets.",
+        )
+
+
+def with_selection_spent(result: SelectionResult, params: Params) -> SelectionResult:
+    """The result with the budget that its selection has spent."""
+    budget, n_choices = filter_release.budget_of(params), params.n_features_to_select
+    account, prices = budget.account(), budget.prices([1.0] * n_choices)
+    budget.spend(account, "the selection", prices)
+    return with_release(
+        result, budget, account, "exponential mechanism", choices=n_choices, each=prices[0]
+    )
+
+
 def with_prices(
     rows: Iterable[Disclosure], parameters: Mapping[str, Any]
 ) -> tuple[Disclosure, ...]:
     """Rows of a ledger; those that carry noise say which budget they spent."""
-    privacy = parameters.get("privacy")
-    if not privacy:
-        return tuple(rows)
+    privacy = parameters.get("privacy", {})
+    rows = with_release_prices(rows, privacy)
+    if "epsilon" not in privacy:
+        return rows
     budget = f"epsilon {privacy['epsilon']:g}"
     if privacy["delta"]:
         budget += f", delta {privacy['delta']:g}"

@@ -13,10 +13,15 @@ from fedsift.data import Federation, split_horizontal
 from fedsift.errors import ParameterError
 from fedsift.maths import swarm
 from fedsift.methods import fpso
+from fedsift.methods.findings import Asked
 from fedsift.methods.fpso_local import Params, fewest_rows
-from fedsift.selectors.base import FederatedSelector, number_to_select
+from fedsift.methods.fpso_votes import FEWEST_BLOCKS, FEWEST_ROWS
+from fedsift.selectors.base import FederatedSelector, number_to_select, scores_in_order
 from fedsift.selectors.carrier import ALONE
 from fedsift.selectors.execution import Prepared, build_result, make_plan, policies_for, rows_of
+from fedsift.selectors.fpso_noise import check_votes, vote_notes, vote_warnings, with_votes
+
+_ROUNDS_ONLY = {"n_particles", "n_iterations", "n_rounds", "integration", "aggregation", "mode"}
 
 
 class FPSOSelector(FederatedSelector):
@@ -39,6 +44,20 @@ class FPSOSelector(FederatedSelector):
         Judges subsets instead of nearest neighbours, much more slowly.
     decoding : {"threshold", "random"}
         A position above one half chooses a feature, or one above a random number (the paper).
+    epsilon : float, optional
+        Differential privacy: every party's rows vote in disjoint blocks, noise is added before the
+        votes leave, and no accuracy and no subset does. ``mode``, ``integration`` and
+        ``aggregation`` mean nothing then. All that a party tells about one row, its label
+        included, stays within this budget.
+    delta : float
+        0 for pure differential privacy; a tiny one allows for less noise where blocks cast many
+        votes.
+    n_blocks : int, optional
+        Blocks of every party. By default they have 20 rows, or 10 for every class if that is more.
+    n_votes : int, optional
+        Features that a block votes for at most; by default about the square root of
+        ``n_features_to_select``, or of a quarter of all features if that is ``auto``. With
+        ``auto``, features with more than an equal share of all votes are selected.
     checkpoint : path, optional
         Directory in which every party keeps its own state while the run goes on. If it holds an
         interrupted run of the same job, ``fit`` continues there.
@@ -47,6 +66,8 @@ class FPSOSelector(FederatedSelector):
     security : {"secure", "plain"}
     policy : Policy, dict of party to Policy, or None
     random_state : int, RandomState or None
+        Seeds the simulated split, searches, and the noise of a simulation. Between organisations
+        noise never follows a seed.
 
     Attributes
     ----------
@@ -56,6 +77,9 @@ class FPSOSelector(FederatedSelector):
         What each party should use: its own subset where that is better on its own training rows.
     accuracy_ : float
         Mean inner cross-validation accuracy of the common subset; optimistic, as it was maximised.
+        None with an epsilon: nobody is told.
+    votes_ : ndarray of int
+        Only with an epsilon: noisy votes of all parties' blocks for every feature.
     history_ : list of dict
         Convergence: accuracy of the best subset so far, by party and step, and of the common
         subset (party ``*``) by exchange. What each party saw of itself, put together here.
@@ -77,6 +101,10 @@ class FPSOSelector(FederatedSelector):
         k=3,
         classifier=None,
         decoding="threshold",
+        epsilon=None,
+        delta=0.0,
+        n_blocks=None,
+        n_votes=None,
         checkpoint=None,
         parties=3,
         security="secure",
@@ -93,6 +121,10 @@ class FPSOSelector(FederatedSelector):
         self.k = k
         self.classifier = classifier
         self.decoding = decoding
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_blocks = n_blocks
+        self.n_votes = n_votes
         self.checkpoint = checkpoint
         self.parties = parties
         self.security = security
@@ -131,7 +163,7 @@ class FPSOSelector(FederatedSelector):
         carrier : Carrier, optional
             Reaches the parties; by default all of them are in this process.
         """
-        federation, prepared, params = self._prepare(X, y)
+        federation, prepared, params = self._prepare(X, y, simulated=carrier is ALONE)
         policies = policies_for(self.policy, tuple(prepared.nodes))
         options = {"timeout_seconds": timeout_seconds, "observer": observer}
         outcome = carrier.execute(prepared, policies, **options)
@@ -142,6 +174,11 @@ class FPSOSelector(FederatedSelector):
         facts = {party: known for party, known in told if "kept" in known}
         names = next(iter(federation.tables.values())).feature_names
         chosen = [name for name, use in zip(names, outcome.value.mask, strict=True) if use]
+        self.support_ = federation.original_support(dict.fromkeys(federation.tables, chosen))
+        self.party_support_ = {party: fact["kept"].copy() for party, fact in facts.items()}
+        self.accuracy_ = outcome.value.accuracy
+        if params.noisy:
+            return self._take_votes(federation, prepared, params, outcome, chosen)
         own = [entry for fact in facts.values() for entry in fact["history"]]
         self.history_ = sorted(own + outcome.value.history, key=lambda e: (e["step"], e["party"]))
         keeping = [party for party, fact in facts.items() if fact["keeps_own"]]
@@ -155,16 +192,38 @@ class FPSOSelector(FederatedSelector):
             parameters=_shown(params),
             crypto="masked sums" if self.aggregation == "masked" else "none",
             seed=params.seed,
-            history=self.history_,
+            history=[*self.history_, _found(outcome.value, names)],
             warnings=notes,
         )
-        self.support_ = federation.original_support(dict.fromkeys(federation.tables, chosen))
-        self.party_support_ = {party: fact["kept"].copy() for party, fact in facts.items()}
-        self.accuracy_ = outcome.value.accuracy
         return self
 
-    def _prepare(self, X, y):
+    def _take_votes(self, federation, prepared, params, outcome, chosen):
+        """The result of noisy votes: nothing that a party knows about its own rows is in it."""
+        elected, parties = outcome.value, tuple(federation.tables)
+        names = federation.tables[parties[0]].feature_names
+        order = np.argsort(-elected.votes, kind="stable")
+        ranks = {names[place]: rank for rank, place in enumerate(order, start=1)}
+        votes = dict(zip(names, elected.votes.astype(float).tolist(), strict=True))
+        result = build_result(
+            federation,
+            prepared,
+            outcome,
+            selected=dict.fromkeys(parties, chosen),
+            scores=dict.fromkeys(parties, votes),
+            ranking=dict.fromkeys(parties, ranks),
+            parameters=_shown(params),
+            crypto="masked sums",
+            seed=params.seed,
+            warnings=vote_warnings(elected, params, len(parties)),
+        )
+        self.result_ = with_votes(result, federation, params)
+        self.votes_ = scores_in_order(federation, self.result_.scores).astype(int)
+        self.history_ = []
+        return self
+
+    def _prepare(self, X, y, *, simulated=False):
         self._check_choices()
+        check_votes(self.get_params(deep=False))
         federation = self._rows_federation(X, y)
         if federation.setting != "horizontal":
             raise ParameterError(
@@ -188,14 +247,31 @@ class FPSOSelector(FederatedSelector):
             decoding=self.decoding,
             protected=self.security == "secure",
             seed=self._seed(),
+            epsilon=None if self.epsilon is None else float(self.epsilon),
+            delta=float(self.delta),
+            n_blocks=None if self.n_blocks is None else int(self.n_blocks),
+            n_votes=None if self.n_votes is None else int(self.n_votes),
+            noise_seed=self._seed() if simulated else None,
         )
         nodes = fpso.build_nodes(
             federation.tables, federation.targets, params, checkpoints=self._checkpoints()
         )
         bits = 128 if params.protected and self.aggregation == "masked" else 0
         used = fpso.messages_used(params)
-        prepared = Prepared(fpso.PROTOCOL, nodes, used, bits, rows=rows_of(federation))
+        prepared = Prepared(
+            fpso.PROTOCOL,
+            nodes,
+            used,
+            bits,
+            notes=vote_notes(federation, params),
+            rows=rows_of(federation),
+            epsilon=params.epsilon,
+            release_epsilon=params.epsilon,  # noisy votes cover labels, and so the selection
+        )
         return federation, prepared, params
+
+    def _asked(self, setting):  # noqa: ARG002
+        return Asked(remarks=self.epsilon is None)
 
     def _rows_federation(self, X, y):
         if isinstance(X, Federation):
@@ -205,6 +281,8 @@ class FPSOSelector(FederatedSelector):
         parties = self.parties
         if isinstance(parties, numbers.Integral):
             fewest = fewest_rows(Params.n_folds, int(self.k))
+            if self.epsilon is not None:
+                fewest = (self.n_blocks or FEWEST_BLOCKS) * max(FEWEST_ROWS, fewest)
             parties = max(2, min(int(parties), len(X) // fewest))
         return split_horizontal(
             X, y, parties, random_state=self._seed() or 0, task="classification"
@@ -244,9 +322,18 @@ class FPSOSelector(FederatedSelector):
         return tags
 
 
+def _found(winner, names):
+    """In how many subsets every feature was: the third party has seen them all."""
+    found = dict(zip(names, winner.found_in, strict=True))
+    return {"found_in": found, "n_subsets": winner.n_subsets}
+
+
 def _shown(params):
     """Settings as JSON."""
-    shown = {k: v for k, v in vars(params).items() if k not in ("seed", "protected", "classifier")}
+    left_out = {"seed", "protected", "classifier", "noise_seed", "epsilon", "delta"}
+    # What the other way of searching needs says nothing about this one.
+    left_out |= _ROUNDS_ONLY if params.noisy else {"n_blocks", "n_votes"}
+    shown = {k: v for k, v in vars(params).items() if k not in left_out}
     judge = (
         "k nearest neighbours" if params.classifier is None else type(params.classifier).__name__
     )

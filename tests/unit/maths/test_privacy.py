@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedsift.data import PartyTable
-from fedsift.errors import ParameterError, PolicyViolation
+from fedsift.errors import ColumnError, ParameterError, PolicyViolation
 from fedsift.maths import privacy
 from fedsift.maths.privacy import Accountant, CountNoise
 from fedsift.methods import filter_features
@@ -89,6 +89,8 @@ def test_quantiles_move_with_a_single_row_and_are_refused():
 
     with pytest.raises(ParameterError, match="depend on every row"):
         filter_features.check_edges(table_of(values), 10)
+    with pytest.raises(ColumnError, match="depend on every row"):
+        filter_features.check_edges(table_of(values), {"another": [0.5]})
     filter_features.check_edges(table_of(values), [0.5])
 
 
