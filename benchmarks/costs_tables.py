@@ -29,27 +29,34 @@ def jobs(results: dict) -> str:
             [
                 row["case"],
                 f"{job['rows']:,} x {job['features']}, {job['parties']} parties",
-                f"{told['cpu_seconds']:.2f}",
-                f"{row['cpu_seconds']:.2f}",
+                f"{told['seconds']:.2f} / {row['seconds']:.2f}",
+                f"{row['ratios']['wall']:.2f}",
+                f"{told['cpu_seconds']:.2f} / {row['cpu_seconds']:.2f}",
                 f"{row['ratios']['time']:.2f}",
-                f"{told['bytes'] / 1e6:.3f}",
-                f"{row['bytes'] / 1e6:.3f}",
+                f"{told['bytes'] / 1e6:.3f} / {row['bytes'] / 1e6:.3f}",
                 f"{row['ratios']['bytes']:.3f}",
                 f"{told['rounds']} / {row['rounds']}",
                 f"{told['ciphertexts']} / {row['ciphertexts']}",
             ]
         )
-    header = ["job", "data", "s predicted", "s real", "ratio", "MB predicted", "MB real", "ratio"]
-    met = sum(results["bars"].values())
+    header = ["job", "data", "s on the wall", "ratio", "s of the processor", "ratio", "MB", "ratio"]
+    return table([*header, "rounds", "ciphertexts"], rows) + "\n" + _words(results)
+
+
+def _words(results: dict) -> str:
     waited = [row["seconds"] / row["cpu_seconds"] for row in results["rows"]]
+    calibration, load = results["calibration"], results["load"]
+    missed = [name for name, met in results["bars"].items() if not met]
     return (
-        table([*header, "rounds", "ciphertexts"], rows)
-        + f"\n{met} of {len(results['bars'])} ratios are within their bars (1.5 for time, 1.1 for "
-        "bytes). Seconds are processor seconds of all parties together; "
-        f"{results['calibration']['units']} units of work were calibrated before, in "
-        f"{results['calibration']['cpu_seconds']:.1f} processor seconds (loading PyTorch is part of "
-        "that). The machine was shared with other work: on the wall the runs took "
-        f"{min(waited):.1f} to {max(waited):.1f} times their processor seconds.\n"
+        "Predicted / real. "
+        f"{sum(results['bars'].values())} of {len(results['bars'])} ratios are within their bars "
+        "(1.5 for either time, 1.1 for bytes)"
+        + (f"; not within: {', '.join(missed)}" if missed else "")
+        + f". {calibration['units']} units of work were calibrated before, in "
+        f"{calibration['cpu_seconds']:.1f} processor seconds and {calibration['seconds']:.1f} on the "
+        "wall (loading PyTorch is part of that). Runs took "
+        f"{min(waited):.2f} to {max(waited):.2f} times their processor seconds on the wall; the load "
+        f"average was {load['before']:.1f} before and {load['after']:.1f} after.\n"
     )
 
 

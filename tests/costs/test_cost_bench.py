@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsift.bench import SUITES, costs, dp
+from fedsift.bench import SUITES, costs, dp, dp_limits, dp_rows
 from fedsift.costs import Rates
 from fedsift.costs.rates import TYPICAL
 
@@ -40,14 +40,35 @@ def test_ratios_are_judged_both_ways():
     assert not costs._within(0.6, costs.TIME_BAR)
 
 
-def test_noise_costs_accuracy_of_a_selection():
-    data = dp.breast_cancer(0)
-    exact = dp._selected(data, "horizontal", None, 0.0, 0)
-    hardly = dp._selected(data, "horizontal", 900_000.0, 0.0, 0)
-    noisy = dp._selected(data, "horizontal", 0.05, 0.0, 0)
+@pytest.mark.parametrize(
+    ("select", "job"),
+    [
+        (dp._noisy, {"promise": "counts", "setting": "horizontal", "score": "mi"}),
+        (dp._drawn, {"promise": "selection", "setting": "vertical", "score": "gini"}),
+        (dp._voted, {"promise": "votes", "setting": "horizontal", "score": "k nearest"}),
+    ],
+)
+def test_noise_costs_accuracy_of_a_selection(select, job):
+    data = dp_rows.breast_cancer(0)
+    job = {**job, "data": "set", "delta": 0.0}
+    exact, hardly, noisy = (
+        select(data, {**job, "epsilon": epsilon}, 0) for epsilon in (None, 900_000.0, 0.05)
+    )
 
     assert exact.sum() == dp.N_SELECTED
     np.testing.assert_array_equal(exact, hardly)
-    row = dp._row("set", "horizontal", 0.05, 0.0, [data], [exact], [noisy])
+    row = dp_rows.row({**job, "epsilon": 0.05}, [data], [exact], [noisy])
     assert row["overlap"]["mean"] == (exact & noisy).sum() / dp.N_SELECTED < 1
     assert 0.5 < row["accuracy"]["mean"] <= 1
+
+
+def test_interactions_are_drawn_by_a_budget_too_and_limits_are_told():
+    data = dp_rows.breast_cancer(0)
+    masks = [dp_limits.drawn_by_interactions(data, 10.0, seed) for seed in range(3)]
+    assert [mask.sum() for mask in masks] == [dp.N_SELECTED] * 3
+    assert any((masks[0] != other).any() for other in masks[1:])
+    *rows, last = dp_limits.limits()
+    for row in rows:
+        assert row["odds_of_a_participant"] < 2
+        assert row["noise_of_importances"] > 1
+    assert 0.6 * last["hub"]["bound"] < last["hub"]["change_by_one_row"] <= last["hub"]["bound"]

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import fedsift as fs
-from fedsift.costs import Rates, estimate, measure, rates, rates_of_this_machine
+from fedsift.costs import Rates, estimate, measure, rates, rates_of_this_machine, timing
 from fedsift.costs.estimate import priced
 from fedsift.costs.fpso import different_subsets
 from fedsift.costs.rates import TYPICAL
 from fedsift.costs.tally import Tally
+from fedsift.costs.vectors import vectors_of
 from fedsift.methods.fpso_local import Params
 
 TYPICAL_RATES = Rates(TYPICAL)
@@ -52,6 +53,26 @@ EXACT = {
         fs.FilterSelector("mi", n_features_to_select=2, bins=[-1, 0, 1], epsilon=1.0),
         horizontal(200, 6),
     ),
+    "a drawn selection": (
+        fs.FilterSelector("gini", n_features_to_select=3, bins=[-1, 0, 1], release_epsilon=1.0),
+        vertical(300, 8, 3),
+    ),
+    "a drawn selection under Paillier": (
+        fs.FilterSelector(
+            "mi", n_features_to_select=2, bins=[-1, 0, 1], release_epsilon=1.0, he="paillier"
+        ),
+        vertical(60, 4),
+    ),
+    "a pooled drawn selection": (
+        fs.FilterSelector("mi", n_features_to_select=2, bins=[-1, 0, 1], release_epsilon=1.0),
+        horizontal(200, 6),
+    ),
+    "noisy counts and a drawn selection": (
+        fs.FilterSelector(
+            "gini", n_features_to_select=2, bins=[-1, 0, 1], epsilon=1.0, release_epsilon=1.0
+        ),
+        vertical(200, 6),
+    ),
     "pooled gini": (fs.FilterSelector("gini", n_features_to_select=3), horizontal(300, 5)),
     "pooled f": (fs.FilterSelector("f", n_features_to_select=3), horizontal(300, 5)),
     "interaction": (fs.InteractionSelector(n_features_to_select=3), vertical(200, 12)),
@@ -69,7 +90,68 @@ EXACT = {
         fs.FPSOSelector(n_iterations=3, n_rounds=2, mode="federated-fitness"),
         horizontal(90, 8),
     ),
+    "votes of blocks": (fs.FPSOSelector(epsilon=2.0), horizontal(120, 8)),
     "gates": (fs.FedSDGSelector(max_epochs=1, batch_size=128, min_batches=1), vertical(160, 6)),
+    "gini in the clear": (
+        fs.FilterSelector("gini", n_features_to_select=3, security="plain"),
+        vertical(300, 8, 3),
+    ),
+    "counts in the clear": (
+        fs.FilterSelector("mi", n_features_to_select=3, security="plain"),
+        vertical(300, 8, n_classes=3),
+    ),
+    "f in the clear": (
+        fs.FilterSelector("f", n_features_to_select=2, security="plain"),
+        vertical(200, 6),
+    ),
+    "pooled gini in the clear": (
+        fs.FilterSelector("gini", n_features_to_select=3, security="plain"),
+        horizontal(300, 5),
+    ),
+    "interaction in the clear": (
+        fs.InteractionSelector(n_features_to_select=3, security="plain"),
+        vertical(200, 12),
+    ),
+    "participants in the clear": (
+        fs.VFPSSelector(n_participants=2, n_queries=40, n_groups=4, security="plain"),
+        vertical(400, 8, 4),
+    ),
+    "shared groups in the clear": (
+        fs.VFPSSelector(
+            n_participants=2, n_queries=60, n_groups=4, design="shared", security="plain"
+        ),
+        vertical(300, 8, 4),
+    ),
+    "participants under Paillier": (
+        fs.VFPSSelector(n_participants=2, n_queries=12, n_groups=3, he="paillier"),
+        vertical(200, 8, 4),
+    ),
+    "participants under Paillier, greedy": (
+        fs.VFPSSelector(
+            n_participants=2, n_queries=3, strategy="greedy", fagin=False, he="paillier"
+        ),
+        vertical(150, 8, 4),
+    ),
+    "gates in the clear": (
+        fs.FedSDGSelector(max_epochs=2, batch_size=64, min_batches=1, security="plain"),
+        vertical(160, 6),
+    ),
+    "gates of three parties in the clear": (
+        fs.FedSDGSelector(max_epochs=1, batch_size=64, min_batches=1, security="plain"),
+        vertical(160, 9, 3),
+    ),
+    "gates under Paillier": (
+        fs.FedSDGSelector(
+            max_epochs=1, batch_size=32, min_batches=1, embedding=3, outputs=2, he="paillier"
+        ),
+        vertical(64, 6),
+    ),
+    "gates of three parties under Paillier": (
+        fs.FedSDGSelector(
+            max_epochs=1, batch_size=32, min_batches=1, embedding=2, outputs=2, he="paillier"
+        ),
+        vertical(64, 6, 3),
+    ),
 }
 
 
@@ -112,12 +194,31 @@ def test_what_the_data_decides_has_a_range():
         assert "data decides" in " ".join(told.remarks)
 
 
-def test_runs_for_comparison_are_not_predicted():
-    federation = vertical(60, 4)
-    plain = fs.FilterSelector(n_features_to_select=2, security="plain")
+def test_encryption_is_what_costs():
+    federation = vertical(200, 6)
+    for selector in (
+        fs.FilterSelector("gini", n_features_to_select=2),
+        fs.InteractionSelector(n_features_to_select=2),
+        fs.FedSDGSelector(max_epochs=1),
+    ):
+        secure = estimate(selector, federation, TYPICAL_RATES)
+        selector.set_params(security="plain")
+        plain = estimate(selector, federation, TYPICAL_RATES)
 
-    assert estimate(plain, federation, TYPICAL_RATES) is None
-    assert estimate(fs.FedSDGSelector(he="paillier"), federation, TYPICAL_RATES) is None
+        assert plain.cpu_seconds < secure.cpu_seconds / 2
+        assert plain.n_bytes < secure.n_bytes
+        assert (plain.rounds, plain.messages) == (secure.rounds, secure.messages)
+
+
+def test_a_longer_paillier_key_takes_more():
+    tallies = [Tally(), Tally()]
+    short, long = (vectors_of(t, "paillier", b) for t, b in zip(tallies, (128, 192), strict=True))
+    for vectors in (short, long):
+        vectors.set_up(3)
+        vectors.encrypt(1000, 3)
+
+    assert short.fresh(1000)[1] < long.fresh(1000)[1]
+    assert 4 * priced(tallies[0], TYPICAL_RATES)[1] < priced(tallies[1], TYPICAL_RATES)[1]
 
 
 def test_swarms_come_back_to_subsets_of_few_features():
@@ -162,7 +263,7 @@ def test_rates_are_measured_once_per_machine(monkeypatch, tmp_path):
 
 
 def test_a_calibration_measures_every_unit(monkeypatch):
-    monkeypatch.setattr(measure, "_SHARE", 0.002)
+    monkeypatch.setattr(timing, "SHARE", 0.002)
     found = measure.measure_rates()
 
     assert set(found) <= set(TYPICAL)

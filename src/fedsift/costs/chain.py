@@ -65,7 +65,7 @@ def _probably_left(federation: Federation, selector: Any) -> Federation:
     if wanted is not None:
         n_parties = int(wanted) if wanted >= 1 else max(1, round(wanted * len(parties)))
         names = {party: own for party, own in names.items() if party in parties[:n_parties]}
-    elif settings.get("gates") == "none" or isinstance(settings["n_features_to_select"], str):
+    elif isinstance(settings["n_features_to_select"], str):
         return federation  # it keeps all, or the data decides
     else:
         kept = number_to_select(settings["n_features_to_select"], federation.n_features)

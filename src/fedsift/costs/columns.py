@@ -8,13 +8,13 @@ import math
 from dataclasses import dataclass
 
 from fedsift.costs.tally import Ring, Tally
+from fedsift.costs.vectors import PaillierWork
 from fedsift.crypto.counts import ColumnSpec
 from fedsift.crypto.counts_bgv import BGVPlan, make_plan
 from fedsift.crypto.counts_paillier import Layout
 from fedsift.crypto.counts_plain import QuadraticWidths
 from fedsift.crypto.fixed_point import SignedPacking
 from fedsift.crypto.multiexp import MERGE_COST, _collapse_merges, group_size
-from fedsift.crypto.paillier import key_bits_for
 from fedsift.crypto.wire import PublicKeys
 
 _COLUMNS_AT_ONCE = 8
@@ -82,6 +82,10 @@ class BGVColumns:
             blocks = plan.n_groups * layout.n_blocks(math.ceil(guest.n_rows / plan.row_digits))
         return len(self._rings) * blocks, self._rings[0].result_bytes
 
+    def sealed(self, guest: Guest) -> list[tuple[int, int]]:
+        """The same as a list, for schemes that return several kinds."""
+        return [self.result(guest)]
+
     def encrypt(self) -> None:
         """The owner makes keys and encrypts its columns."""
         for ring in self._rings:
@@ -127,32 +131,26 @@ class PaillierColumns:
     """Under Paillier, with a key of the wanted strength."""
 
     def __init__(self, tally: Tally, spec: ColumnSpec, security_bits: int) -> None:
-        self._tally = tally
+        self._work = PaillierWork(tally, security_bits)
         self._spec = spec
-        self._key_bits = key_bits_for(security_bits)
-        self._layout = Layout(spec, self._key_bits - 2)
-        # Work is measured with 3072 bits; products of longer numbers take the square of that.
-        self._scale = (self._key_bits / 3072) ** 2
+        self._security_bits = security_bits
+        self._layout = Layout(spec, self._work.key_bits - 2)
 
     @property
     def keys(self) -> PublicKeys:
         """Public numbers, without the key itself."""
-        numbers = {"key_bits": self._key_bits, "security_bits": self._spec.n_samples and 128}
+        numbers = {"key_bits": self._work.key_bits, "security_bits": self._security_bits}
         return PublicKeys("paillier", numbers, ())
 
     @property
     def key_bytes(self) -> list[int]:
         """Modulus and generator."""
-        return [5 + 3 * self._key_bits // 8]
+        return [self._work.public_key_bytes]
 
     @property
     def columns(self) -> tuple[int, int]:
         """Number and bytes of the owner's ciphertexts."""
-        return self._spec.n_samples * self._layout.n_groups, self._bytes
-
-    @property
-    def _bytes(self) -> int:
-        return 2 * self._key_bits // 8
+        return self._spec.n_samples * self._layout.n_groups, self._work.ciphertext_bytes
 
     def _packings(self, guest: Guest) -> list[tuple[int, SignedPacking, int]]:
         """Digits of every part of an answer, how they are packed, and bits of their factors."""
@@ -169,19 +167,24 @@ class PaillierColumns:
     def result(self, guest: Guest) -> tuple[int, int]:
         """Number and bytes of what a guest returns."""
         parts = self._packings(guest)
-        return sum(math.ceil(count / p.n_digits) for count, p, _ in parts), self._bytes
+        count = sum(math.ceil(count / p.n_digits) for count, p, _ in parts)
+        return count, self._work.ciphertext_bytes
+
+    def sealed(self, guest: Guest) -> list[tuple[int, int]]:
+        """The same as a list, for schemes that return several kinds."""
+        return [self.result(guest)]
 
     def encrypt(self) -> None:
         """The owner makes a key and encrypts its columns."""
-        self._do("encrypt", "key")
-        self._do("encrypt", "tables", 0.5)
-        self._do("encrypt", "encrypt", self.columns[0])
+        self._work.do("encrypt", "key")
+        self._work.do("encrypt", "tables", 0.5)
+        self._work.do("encrypt", "encrypt", self.columns[0])
 
     def evaluate(self, guest: Guest) -> None:
         """A guest multiplies the ciphertexts of its bins, joins and re-randomises."""
         spec = self._spec
-        self._do("evaluate", "tables", 0.5)
-        self._do("evaluate", "read", self.columns[0])
+        self._work.do("evaluate", "tables", 0.5)
+        self._work.do("evaluate", "read", self.columns[0])
         for _ in range(self._layout.n_groups):
             if guest.n_cells > 1:
                 self._buckets(guest.n_features, guest.n_cells)
@@ -190,35 +193,94 @@ class PaillierColumns:
                 windows = math.ceil(width / 8)
                 for _ in range(guest.n_features):
                     self._buckets(windows, 1 << 8)
-                    self._do("evaluate", "merge", MERGE_COST * windows * 2 * (1 << 8) + width)
+                    self._work.do("evaluate", "merge", MERGE_COST * windows * 2 * (1 << 8) + width)
         for count, packing, factor_bits in self._packings(guest):
             joined = math.ceil(count / packing.n_digits)
-            self._do("evaluate", "shift", joined * packing.digit_bits * (packing.n_digits - 1))
+            self._work.do("evaluate", "shift", joined * packing.digit_bits * (packing.n_digits - 1))
             per_digit = max(1, guest.n_rows * spec.n_columns // max(1, count))
-            self._do("evaluate", "merge", 3 * count * per_digit * max(1, factor_bits / 6))
-        self._do("evaluate", "rerandomise", self.result(guest)[0])
+            self._work.do("evaluate", "merge", 3 * count * per_digit * max(1, factor_bits / 6))
+        self._work.do("evaluate", "rerandomise", self.result(guest)[0])
 
     def _buckets(self, n_features: int, n_bins: int) -> None:
         size = group_size(self._spec.n_samples, n_bins)
         groups = math.ceil(n_features / size)
-        self._do("evaluate", "multiply", groups * self._spec.n_samples)
+        self._work.do("evaluate", "multiply", groups * self._spec.n_samples)
         merges = groups * _collapse_merges(size, n_bins) + 2 * n_features * n_bins
-        self._do("evaluate", "merge", merges)
+        self._work.do("evaluate", "merge", merges)
 
     def decrypt(self, guest: Guest) -> None:
         """The owner opens what a guest returned."""
-        self._do("decrypt", "decrypt", self.result(guest)[0])
-
-    def _do(self, phase: str, operation: str, count: float = 1) -> None:
-        power = 1.5 if operation in ("key", "decrypt", "rerandomise") else 1.0
-        self._tally.do(phase, f"paillier {operation}", count * self._scale**power)
+        self._work.do("decrypt", "decrypt", self.result(guest)[0])
 
 
-Columns = BGVColumns | PaillierColumns
+class PlainColumns:
+    """Without encryption: exact integers as bytes, and Python's own arithmetic."""
+
+    def __init__(self, tally: Tally, spec: ColumnSpec) -> None:
+        self._tally = tally
+        self._spec = spec
+
+    @property
+    def keys(self) -> PublicKeys:
+        """There are none."""
+        return PublicKeys("plain", {"key_bits": 0, "security_bits": 0}, ())
+
+    @property
+    def key_bytes(self) -> list[int]:
+        """There are none."""
+        return []
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """All columns together, eight bytes per number."""
+        return 1, 8 * self._n_numbers
+
+    @property
+    def _n_numbers(self) -> int:
+        return self._spec.n_samples * self._spec.n_columns
+
+    def sealed(self, guest: Guest) -> list[tuple[int, int]]:
+        """Products; or masked products, weighted ones and a correction per feature."""
+        spec, count = self._spec, guest.n_rows * self._spec.n_columns
+        if not guest.quadratic:
+            return [(1, count * math.ceil((spec.result_bits + 1) / 8))]
+        widths = QuadraticWidths(spec)
+        parts = (
+            (count, widths.product_digit),
+            (count, widths.weighted_digit),
+            (guest.n_features, widths.correction_digit),
+        )
+        return [(1, numbers * math.ceil(bits / 8)) for numbers, bits in parts]
+
+    def encrypt(self) -> None:
+        """The owner writes its columns."""
+        self._tally.do("encrypt", "plain number", self._n_numbers)
+
+    def evaluate(self, guest: Guest) -> None:
+        """A guest reads them, adds up bins or multiplies numbers, and writes results."""
+        self._tally.do("evaluate", "plain number", self._n_numbers)
+        unit = "plain sum" if guest.n_cells > 1 else "plain product"
+        self._tally.do("evaluate", unit, guest.n_features * self._n_numbers)
+        self._results("evaluate", guest)
+
+    def decrypt(self, guest: Guest) -> None:
+        """The owner reads what a guest returned."""
+        self._results("decrypt", guest)
+
+    def _results(self, phase: str, guest: Guest) -> None:
+        # A masked square has a product, a weighted one and two masks.
+        per_cell = 4 if guest.quadratic else 1
+        count = per_cell * guest.n_rows * self._spec.n_columns
+        self._tally.do(phase, "plain number", count)
+
+
+Columns = BGVColumns | PaillierColumns | PlainColumns
 
 
 def columns_of(tally: Tally, scheme: str, spec: ColumnSpec, security_bits: int) -> Columns:
     """The kernel of a scheme."""
+    if scheme == "plain":
+        return PlainColumns(tally, spec)
     if scheme == "paillier":
         return PaillierColumns(tally, spec, security_bits)
     return BGVColumns(tally, spec)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn.base import clone
@@ -18,7 +18,11 @@ from fedsift.data import Federation
 _NUMERICAL = ("matrix", "subset")
 """Units that run without Python's lock, so that parties in one process work side by side."""
 
-_MESSAGES = "messages"
+_FURTHER_CORE = 0.6
+"""What another core adds: parties share memory, and Python's lock between two numerical calls."""
+
+MESSAGES = "messages"
+"""The phase of sending and receiving."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class Estimate:
         The range where the data decides; empty where it does not.
     remarks : tuple of str
         What the data decides, and what was taken as typical.
+    waiting : dict of str to float
+        Seconds in which no processor is needed; between organisations only.
     """
 
     seconds: float
@@ -50,6 +56,7 @@ class Estimate:
     lowest: dict[str, float]
     highest: dict[str, float]
     remarks: tuple[str, ...] = ()
+    waiting: dict[str, float] = field(default_factory=dict)
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values, as a result keeps them."""
@@ -64,6 +71,7 @@ class Estimate:
             "lowest": self.lowest,
             "highest": self.highest,
             "remarks": list(self.remarks),
+            **({"waiting": self.waiting} if self.waiting else {}),
         }
 
 
@@ -83,7 +91,6 @@ def estimate(
     """Predict the cost of ``selector.fit(federation)``; None where that is not possible.
 
     ``around`` is what comes before and after the method, see :mod:`fedsift.costs.joint`.
-    Runs without encryption and FedSDG-FS under Paillier are for comparison only and not predicted.
     """
     name = type(selector).__name__
     if name not in _WALKS:
@@ -93,27 +100,21 @@ def estimate(
     given = (federation,) if name == "DCFSSelector" else (federation, None)
     params = planning._prepare(*given)[2]
     walked = _WALKS[name](federation, params)
-    if walked is None:
-        return None
     if around is not None:
         for tally in {id(t): t for t in (walked.expected, walked.low, walked.high) if t}.values():
             tally.add(around)
     return _priced(walked, rates)
 
 
-def _filter(federation: Federation, params: Any) -> _Walked | None:
+def _filter(federation: Federation, params: Any) -> _Walked:
     from fedsift.costs.filters import tally_filter
 
-    if params.scheme == "plain" and federation.setting == "vertical":
-        return None
     return _Walked(tally_filter(federation, params))
 
 
-def _interaction(federation: Federation, params: Any) -> _Walked | None:
+def _interaction(federation: Federation, params: Any) -> _Walked:
     from fedsift.costs.interaction import tally_interaction
 
-    if params.scheme == "plain":
-        return None
     wanted = params.n_features_to_select
     if wanted is not None:
         return _Walked(tally_interaction(federation, params, wanted))
@@ -127,22 +128,20 @@ def _interaction(federation: Federation, params: Any) -> _Walked | None:
     )
 
 
-def _vfps(federation: Federation, params: Any) -> _Walked | None:
+def _vfps(federation: Federation, params: Any) -> _Walked:
     from fedsift.costs.vfps import tally_vfps
 
-    if params.scheme in ("plain", "paillier"):
-        return None
     remark = "How many rows become candidates depends on the data; a mean number is assumed."
     return _Walked(tally_vfps(federation, params), remarks=(remark,))
 
 
-def _dcfs(federation: Federation, params: Any) -> _Walked | None:
+def _dcfs(federation: Federation, params: Any) -> _Walked:
     from fedsift.costs.dcfs import tally_dcfs
 
     return _Walked(tally_dcfs(federation, params))
 
 
-def _fpso(federation: Federation, params: Any) -> _Walked | None:
+def _fpso(federation: Federation, params: Any) -> _Walked:
     from fedsift.costs.fpso import tally_fpso
 
     remarks = ["Subsets are tried once; how many different ones a swarm meets is an estimate."]
@@ -151,11 +150,9 @@ def _fpso(federation: Federation, params: Any) -> _Walked | None:
     return _Walked(tally_fpso(federation, params), remarks=tuple(remarks))
 
 
-def _fedsdg(federation: Federation, params: Any) -> _Walked | None:
+def _fedsdg(federation: Federation, params: Any) -> _Walked:
     from fedsift.costs.fedsdg import epochs, tally_fedsdg
 
-    if params.scheme != "bgv":
-        return None
     fewest, most = epochs(params)
     expected = tally_fedsdg(federation, params, most)
     if fewest == most:
@@ -164,7 +161,7 @@ def _fedsdg(federation: Federation, params: Any) -> _Walked | None:
     return _Walked(expected, tally_fedsdg(federation, params, fewest), expected, (remark,))
 
 
-_WALKS: dict[str, Callable[[Federation, Any], _Walked | None]] = {
+_WALKS: dict[str, Callable[[Federation, Any], _Walked]] = {
     "FilterSelector": _filter,
     "InteractionSelector": _interaction,
     "VFPSSelector": _vfps,
@@ -205,7 +202,7 @@ def _ends(tally: Tally | None, rates: Rates) -> dict[str, float]:
 def priced(tally: Tally, rates: Rates) -> tuple[float, float, dict[str, float]]:
     """Seconds on the wall, processor seconds, and these by phase."""
     sending = tally.calls * rates["call"] + tally.n_bytes * rates["byte"]
-    phases = {_MESSAGES: rates["start"] + sending}
+    phases = {MESSAGES: rates["start"] + sending}
     together = 0.0
     for (phase, unit), count in tally.work.items():
         seconds = count * rates[unit]
@@ -213,5 +210,5 @@ def priced(tally: Tally, rates: Rates) -> tuple[float, float, dict[str, float]]:
         if unit.startswith(_NUMERICAL):
             together += seconds
     cpu = sum(phases.values())
-    lanes = max(1, min(tally.side_by_side, os.cpu_count() or 1))
+    lanes = 1 + _FURTHER_CORE * (max(1, min(tally.side_by_side, os.cpu_count() or 1)) - 1)
     return cpu - together + together / lanes, cpu, phases

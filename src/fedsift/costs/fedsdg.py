@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedsift.costs.filters import MASKING_KEY, tally_scores
-from fedsift.costs.tally import Frame, Ring, Tally, frame
-from fedsift.crypto.layer_plan import LayerPlan, baby_steps, plan_layer
-from fedsift.crypto.wire import Ciphertexts, PublicKeys
+from fedsift.costs.layers import layer_of
+from fedsift.costs.tally import Frame, Tally, frame
+from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation, Target
-from fedsift.maths.layer_numbers import RING_BITS
+from fedsift.data.outline import is_elsewhere
+from fedsift.maths.row_splits import validation_split
 from fedsift.methods import fedsdg_messages as said
 from fedsift.protocol import MaskedArray, Message, PublicArray
 
 if TYPE_CHECKING:
     from fedsift.methods.fedsdg_messages import Params
 
-_EMPTY = Ciphertexts("bgv", ())
 _FORWARD_SHARE = 0.3
 """A pass without gradients, against a whole step of a network."""
 
@@ -37,6 +37,13 @@ def tally_fedsdg(federation: Federation, params: Params, n_epochs: int) -> Tally
     return _Walk(federation, params).run(n_epochs)
 
 
+def _n_validation(target: Target, n_rows: int, share: float) -> int:
+    """Validation rows: a share of every class, where the classes are known here."""
+    if target.kind != "classes" or is_elsewhere(target):
+        return round(share * n_rows)
+    return len(validation_split(target.codes, share, np.random.default_rng(0))[1])
+
+
 class _Walk:
     def __init__(self, federation: Federation, params: Params) -> None:
         self._params = params
@@ -48,13 +55,11 @@ class _Walk:
         assert target is not None  # noqa: S101 - the selector has refused anything else
         self._target: Target = target
         n_rows = federation.n_rows
-        self._n_validation = round(params.validation * n_rows)
+        self._n_validation = _n_validation(target, n_rows, params.validation)
         self._n_training = n_rows - self._n_validation
-        self._plan: LayerPlan = plan_layer(
-            params.batch_size, params.embedding, params.outputs, RING_BITS
-        )
         self.tally = Tally()
-        self._ring = Ring(self.tally, self._plan.parameters)
+        self._layer = layer_of(self.tally, params)
+        self._empty = Ciphertexts(params.scheme, ())
         self._n = len(self._others)
         self._pairwise = said.sums_are_masked(params, self._n)
 
@@ -112,28 +117,27 @@ class _Walk:
 
     def _open(self) -> None:
         """Keys and shares of the layer."""
-        params, ring, n = self._params, self._ring, self._n
+        params, layer, n = self._params, self._layer, self._n
         if not n:
             return
-        steps = len(self._plan.steps)
-        keys = PublicKeys("bgv", self._plan.numbers, ())
         used = PublicArray.of(np.ones(params.embedding, dtype=bool))
-        answer = frame(
-            said.LayerKeys(keys, MASKING_KEY, used),
-            keys=(ring.public_key_bytes, ring.rotation_keys_bytes(steps)),
-        )
+        answer = frame(said.LayerKeys(layer.keys, MASKING_KEY, used), keys=layer.key_bytes)
         self.tally.ask(said.LayerWanted(params.batch_size, params.outputs), answer, others=n)
-        for _ in range(n):
-            ring.make_keys("keys", steps)
-            ring.read_keys("keys", steps)
+        layer.set_up(n)
         if self._pairwise:
             keys_of_all = dict.fromkeys(self._others, MASKING_KEY)
             self.tally.ask(said.MaskKeys(keys_of_all), others=n)
-        share = MaskedArray.of(np.zeros((params.embedding, params.outputs), dtype=np.int64))
+        share = self._masked((params.embedding, params.outputs), np.int64)
         self.tally.ask(said.ShareWanted(), said.WeightShare(share), others=n)
 
+    def _masked(self, shape: tuple[int, ...], dtype: type) -> MaskedArray:
+        """Numbers as they travel: one word each in a ring, several under Paillier."""
+        if self._layer.words:
+            return MaskedArray.of(np.zeros((*shape, self._layer.words), dtype=np.uint64))
+        return MaskedArray.of(np.zeros(shape, dtype=dtype))
+
     def _train(self, n_epochs: int, n_batches: int, size: int) -> None:
-        ring, plan, n = self._ring, self._plan, self._n
+        layer, n, empty = self._layer, self._n, self._empty
         times = n_epochs * n_batches
         columns = sum(t.n_columns for t in self._federation.tables.values())
         parts = n + (self._own is not None)
@@ -144,59 +148,37 @@ class _Walk:
             return
         rows = PublicArray.of(np.zeros(size, dtype=np.int64))
         none = PublicArray.of(np.zeros(0, dtype=np.int64))
-        both = plan.n_chunks + plan.n_blocks
-        batch = frame(said.EncryptedBatch(_EMPTY, _EMPTY), (both, ring.fresh_bytes))
+        batch = frame(said.EncryptedBatch(empty, empty), *layer.inputs, *layer.share)
         self.tally.ask(said.BatchWanted(rows, True), batch, others=n, times=n_epochs)
         self._outputs(times, size)
-        sealed = (both, ring.result_bytes)
-        following = frame(said.Gradients(_EMPTY, _EMPTY, rows), sealed)
-        last = frame(said.Gradients(_EMPTY, _EMPTY, none), sealed)
+        following = frame(said.Gradients(empty, empty, rows), *layer.gradients)
+        last = frame(said.Gradients(empty, empty, none), *layer.gradients)
         self.tally.ask(following, batch, others=n, times=times - n_epochs)
         self.tally.ask(last, others=n, times=n_epochs)
-        ring.do("encrypt", "encrypt", n * times * both)
-        ring.do("decrypt", "decrypt", n * times * both)
-        # Both gradients: every chunk of the batch meets every block of columns.
-        terms, pairs = plan.column_period, plan.n_chunks * plan.n_blocks
-        self._products(n * times, plan.n_blocks, pairs, terms)
-        self._products(n * times, plan.n_chunks, pairs, terms)
-        ring.do("evaluate", "hide", n * times * both)
+        layer.encrypt(n * times, share=True)
+        layer.backward(n * times, size)
 
     def _judge(self, times: int, size: int) -> None:
         parts = self._n + (self._own is not None)
         self.tally.do("train", "network step", _FORWARD_SHARE * times * parts)
         if not self._n:
             return
-        ring, plan = self._ring, self._plan
         rows = PublicArray.of(np.zeros(size, dtype=np.int64))
-        batch = frame(said.EncryptedBatch(_EMPTY, None), (plan.n_chunks, ring.fresh_bytes))
+        batch = frame(said.EncryptedBatch(self._empty, None), *self._layer.inputs)
         self.tally.ask(said.BatchWanted(rows, False), batch, others=self._n, times=times)
-        ring.do("encrypt", "encrypt", self._n * times * plan.n_chunks)
+        self._layer.encrypt(self._n * times, share=False)
         self._outputs(times, size)
 
     def _outputs(self, times: int, size: int) -> None:
         """The way forward through the layer."""
-        ring, plan, n = self._ring, self._plan, self._n
+        layer, n = self._layer, self._n
         shape = (size, self._params.outputs)
-        numbers = MaskedArray.of(np.zeros(shape, dtype=np.uint64 if self._pairwise else np.int64))
+        numbers = self._masked(shape, np.uint64 if self._pairwise else np.int64)
         answer: Message = said.SingleOutputs(numbers)
         if self._pairwise:
             answer = said.OutputShare(numbers)
-            count = times * size * shape[1]
+            count = times * size * shape[1] * max(1, layer.words)
             self.tally.do("mask", "mask number peer", count * n * (n - 1))
-        sealed = frame(said.MaskedOutputs(_EMPTY), (plan.n_chunks, ring.result_bytes))
+        sealed = frame(said.MaskedOutputs(self._empty), *layer.outputs)
         self.tally.ask(sealed, Frame(answer), others=n, times=times)
-        self._products(n * times, plan.n_chunks, plan.n_chunks, plan.forward_terms, shared=True)
-        ring.do("evaluate", "hide", n * times * plan.n_chunks)
-        ring.do("decrypt", "decrypt", n * times * plan.n_chunks)
-
-    def _products(
-        self, times: int, n_ciphertexts: int, n_pairs: int, n_terms: int, *, shared: bool = False
-    ) -> None:
-        """Rotations, factors and products of ciphertexts with plaintext diagonals."""
-        ring, babies = self._ring, min(n_terms, baby_steps(n_terms))
-        giants = math.ceil(n_terms / babies)
-        ring.do("evaluate", "load", times * n_ciphertexts)
-        ring.do("evaluate", "rotate", times * n_ciphertexts * (babies - 1))
-        ring.do("evaluate", "rotate", times * n_pairs * (giants - 1))
-        ring.do("evaluate", "factor", times * n_terms * (1 if shared else n_pairs))
-        ring.do("evaluate", "multiply", times * n_terms * n_pairs)
+        layer.forward(n * times)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedsift.costs.columns import Guest, columns_of
-from fedsift.costs.tally import Tally, frame
+from fedsift.costs.tally import Frame, Tally, frame
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.data import Federation, PartyTable, Target
 from fedsift.data.outline import is_elsewhere
@@ -27,6 +27,9 @@ MASKING_KEY = PublicKeys("x25519", {}, (bytes(32),))
 def tally_filter(federation: Federation, params: Params) -> Tally:
     """Walk through a filter run."""
     tally = Tally()
+    if params.releases:  # a choice looks at every feature about once, and at each quickly
+        looks = params.n_features_to_select * federation.n_features
+        tally.do("decrypt", "noise number", looks / 5)
     if federation.setting == "horizontal":
         _horizontal(tally, federation, params)
         return tally
@@ -76,7 +79,9 @@ def tally_scores(
     features = max(guest.n_features for guest in guests.values())
     cells = max(guest.n_cells for guest in guests.values())
     noise_bits = params.noise(features).bits if params.noisy else 0
-    spec = vertical.column_spec(way, n_rows, n_classes, features, cells, noise_bits)
+    spec = vertical.column_spec(
+        way, n_rows, n_classes, features, cells, noise_bits, fine=params.releases
+    )
     kernel = columns_of(tally, params.scheme, spec, params.security_bits)
     empty = Ciphertexts(params.scheme, ())
     labels = frame(
@@ -86,7 +91,7 @@ def tally_scores(
     )
     kernel.encrypt()
     for guest in guests.values():
-        tally.ask(labels, _reply(way, guest, kernel.result(guest), empty), others=1)
+        tally.ask(labels, _reply(way, guest, kernel.sealed(guest), empty), others=1)
         if binned:
             tally.do("prepare", "bin cell", n_rows * guest.n_features)
         if params.noisy:
@@ -100,16 +105,16 @@ def _squares(way: str) -> bool:
     return way in ("impurity", "share")
 
 
-def _reply(way: str, guest: Guest, result: tuple[int, int], empty: Ciphertexts) -> Any:
+def _reply(way: str, guest: Guest, result: list[tuple[int, int]], empty: Ciphertexts) -> Frame:
     if _squares(way):
-        return frame(vertical.SealedScores(empty), result)
+        return frame(vertical.SealedScores(empty), *result)
     if way == "noisy":
-        return frame(vertical.NoisyCounts(empty), result)
+        return frame(vertical.NoisyCounts(empty), *result)
     if way == "sum":
         exponents = PublicArray.of(np.zeros(guest.n_features, dtype=np.int64))
-        return frame(vertical.SealedSums(empty, exponents), result)
+        return frame(vertical.SealedSums(empty, exponents), *result)
     sizes = PublicArray.of(np.zeros((guest.n_features, guest.n_cells), dtype=np.int64))
-    return frame(vertical.SealedCounts(empty, sizes), result)
+    return frame(vertical.SealedCounts(empty, sizes), *result)
 
 
 def _mean_columns(tables: Mapping[str, PartyTable]) -> int:
@@ -131,7 +136,7 @@ def n_cells(table: PartyTable, params: Params) -> int:
 
 
 def _bins(column: Any, params: Params) -> int:
-    missing = int(params.noisy or bool(column.missing.any()))
+    missing = int(params.fixed_edges or bool(column.missing.any()))
     if column.kind == "categorical":
         return max(1, len(column.categories) + missing)
     choice = local.bin_choice(params.bins, column.name)
@@ -179,7 +184,7 @@ def _tables(
     choices = [local.bin_choice(params.bins, column.name) for column in numeric]
     wanted = [c if isinstance(c, int) else 2 for c in choices]
     wanted += [params.target_bins] * numbers
-    if wanted and not params.noisy:
+    if wanted and not params.fixed_edges:
         width = max(wanted) - 1
         below = horizontal.CountsBelow(20, PublicArray.of(np.zeros((len(wanted), width))))
         _masked(tally, below, len(wanted) * (width + 1), 1, n, times=binning.KEPT_BITS)
@@ -190,7 +195,7 @@ def _tables(
     targets = PublicArray.of(np.zeros((params.target_bins - 1) * numbers))
     sizes = horizontal.BinSizes(edges, (longest,) * len(numeric), targets)
     _masked(tally, sizes, table.n_columns * width, 1, n)
-    n_bins = width if params.noisy else max([longest + 1, *counts])
+    n_bins = width if params.fixed_edges else max([longest + 1, *counts])
     merged = PublicArray.of(np.zeros((table.n_columns, width), dtype=np.int64))
     total = table.n_columns * n_bins * max(1, n_classes)
     _masked(tally, horizontal.Tables(merged, n_bins), total, 1, n)

@@ -10,10 +10,13 @@ import numpy.typing as npt
 from fedsift.costs.filters import MASKING_KEY
 from fedsift.costs.tally import Tally
 from fedsift.data import Federation
+from fedsift.data.outline import is_elsewhere
 from fedsift.maths import swarm
+from fedsift.maths.block_votes import N_PARTICLES, N_STEPS
 from fedsift.methods import fpso_messages as said
 from fedsift.methods.fpso import ACCURACY_STEPS, Answer, answer_type
 from fedsift.methods.fpso_local import Params
+from fedsift.methods.fpso_votes import number_of_blocks
 from fedsift.protocol import MaskedArray, PublicArray
 
 _LANDSCAPES = 3
@@ -28,6 +31,10 @@ def tally_fpso(federation: Federation, params: Params) -> Tally:
     tally.ask(said.Roster(dict.fromkeys(federation.tables, MASKING_KEY)), others=n)
     mask = PublicArray.of(np.zeros(m, dtype=bool))
     chosen = said.GlobalSubset(mask, False)
+    if params.noisy:
+        _votes(tally, federation, params)
+        tally.ask(chosen, others=n)
+        return tally
     if params.mode == "federated-fitness":
         steps = params.n_iterations * params.n_rounds
         masks = PublicArray.of(np.zeros((params.n_particles, m), dtype=bool))
@@ -49,9 +56,32 @@ def tally_fpso(federation: Federation, params: Params) -> Tally:
     for table in federation.tables.values():
         distances = n_tried * table.n_rows**2
         tally.do("train", "subset", n_tried)
+        tally.do("train", "swarm subset", n_tried)
         tally.do("train", "subset distance", distances * (1 + params.k) / 4)
         tally.do("train", "subset distance column", distances * size)
     return tally
+
+
+def _votes(tally: Tally, federation: Federation, params: Params) -> None:
+    """Blocks that vote: a short search in each, and one exchange."""
+    n, m = len(federation.tables), federation.n_features
+    votes = MaskedArray.of(np.zeros((m, 1), dtype=np.uint64))
+    tally.ask(said.VotesWanted(), said.NoisyVotes(votes), others=n)
+    tally.mask(m, n)
+    tally.do("mask", "noise number", n * m)
+    swarms = Params(n_particles=N_PARTICLES, n_iterations=N_STEPS, n_rounds=1)
+    n_subsets, size = different_subsets(m, swarms)
+    target = next(iter(federation.targets.values()), None)
+    n_classes = 2 if target is None or is_elsewhere(target) else len(target.classes)
+    for party, table in federation.tables.items():
+        n_blocks = number_of_blocks(table.n_rows, n_classes, params, party)
+        # The party itself tries two subsets more, to know which one it would use.
+        n_tried = n_blocks * (n_subsets + 2)
+        distances = n_tried * (table.n_rows / n_blocks) ** 2
+        tally.do("train", "subset", n_tried)
+        tally.do("train", "swarm subset", n_blocks * n_subsets)
+        tally.do("train", "subset distance", distances * (1 + params.k) / 4)
+        tally.do("train", "subset distance column", distances * size)
 
 
 def _answer(params: Params, n_subsets: int) -> Answer:

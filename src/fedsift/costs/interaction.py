@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from fedsift.costs.tally import Frame, Ring, Tally, frame
+from fedsift.costs.tally import Frame, Tally, frame, ring_of
 from fedsift.crypto.products_plan import ProductPlan, plan_products
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.data import Federation
@@ -14,8 +14,6 @@ from fedsift.maths import interaction as measures
 from fedsift.maths.interaction_fixed import n_scalars, scales_of
 from fedsift.methods import interaction_messages as said
 from fedsift.methods.interaction_messages import Params
-
-_EMPTY = Ciphertexts("bgv", ())
 
 
 def tally_interaction(federation: Federation, params: Params, n_selected: int) -> Tally:
@@ -40,7 +38,8 @@ class _Walk:
         self._n_primes = len(self._plan.parameters)
         self._steps = len({1, self._layout.baby_steps})
         self.tally = Tally()
-        self._ring = Ring(self.tally, self._plan.parameters[0])
+        self._ring = ring_of(self.tally, params.scheme, self._plan.parameters[0])
+        self._empty = Ciphertexts(params.scheme, ())
         self._n_others = sum(party != self._label_owner for party in self._owners)
         self._n_here = len(self._owners) - self._n_others
         self._binary = measures.is_binary(params.measure)
@@ -64,7 +63,7 @@ class _Walk:
 
     def _set_up(self, everybody: tuple[int, int]) -> None:
         ring, primes = self._ring, self._n_primes
-        keys = PublicKeys("bgv", {"n_primes": primes}, ())
+        keys = PublicKeys(self._params.scheme, {"n_primes": primes}, ())
         sizes = [
             ring.public_key_bytes,
             ring.rotation_keys_bytes(self._steps),
@@ -84,7 +83,7 @@ class _Walk:
             blocks = primes * self._plan.n_blocks(count)
             scalars = primes * self._vectors(count * n_scalars(self._params.measure))
             scalars *= self._binary
-            columns = said.EncryptedColumns(owner, _EMPTY, _EMPTY)
+            columns = said.EncryptedColumns(owner, self._empty, self._empty)
             self.tally.ask(
                 frame(columns, (blocks, ring.fresh_bytes), (scalars, ring.fresh_bytes)), others=1
             )
@@ -109,9 +108,9 @@ class _Walk:
         ring.do("evaluate", "hide", scalars)
         ring.do("decrypt", "decrypt", scalars)
         self.tally.ask(
-            frame(said.EncryptedLabels(_EMPTY), (labels, ring.fresh_bytes)),
+            frame(said.EncryptedLabels(self._empty), (labels, ring.fresh_bytes)),
             frame(
-                said.MaskedColumns(_EMPTY, _EMPTY, _EMPTY),
+                said.MaskedColumns(self._empty, self._empty, self._empty),
                 (masked + corrections + scalars, ring.result_bytes),
             ),
             others=1,
@@ -128,15 +127,18 @@ class _Walk:
             if shuffled
             else (said.RelevanceTerms, said.SealedRelevance)
         )
-        self._inner(Frame(kind(_EMPTY)), Frame(answer(_EMPTY)), terms)
+        self._inner(Frame(kind(self._empty)), Frame(answer(self._empty)), terms)
 
     def _check_binary(self, every: int) -> None:
         masked, corrections = self._sums(every, product=True)
         reply = frame(
-            said.MaskedProducts(_EMPTY, _EMPTY), (masked + corrections, self._ring.result_bytes)
+            said.MaskedProducts(self._empty, self._empty),
+            (masked + corrections, self._ring.result_bytes),
         )
         self.tally.ask(said.SquaresWanted(), reply, others=1)
-        self._inner(Frame(said.CheckTerms(_EMPTY)), Frame(said.SealedCheck(_EMPTY)), every)
+        self._inner(
+            Frame(said.CheckTerms(self._empty)), Frame(said.SealedCheck(self._empty)), every
+        )
 
     def _weights(self, remaining: int) -> None:
         """One selected feature against all that remain."""
@@ -144,10 +146,10 @@ class _Walk:
         mates = self._n_primes * plan.n_chunks
         masked, corrections = self._sums(remaining, product=True)
         reply = frame(
-            said.MaskedProducts(_EMPTY, _EMPTY), (masked + corrections, ring.result_bytes)
+            said.MaskedProducts(self._empty, self._empty), (masked + corrections, ring.result_bytes)
         )
         self.tally.ask(said.Mate(plan.n_features // 2), reply, others=1)
-        column = frame(said.MateColumn(_EMPTY), (mates, ring.fresh_bytes))
+        column = frame(said.MateColumn(self._empty), (mates, ring.fresh_bytes))
         self.tally.ask(said.MateWanted(3), column, others=1)
         ring.do("encrypt", "encrypt public", mates)
         ring.do("evaluate", "load", mates)
@@ -158,7 +160,9 @@ class _Walk:
         else:
             self._exchange("covariance", 4 * remaining * n_slots)
             terms = 2 * remaining * n_slots
-        self._inner(Frame(said.WeightTerms(_EMPTY)), Frame(said.SealedWeights(_EMPTY)), terms)
+        self._inner(
+            Frame(said.WeightTerms(self._empty)), Frame(said.SealedWeights(self._empty)), terms
+        )
 
     def _sums(self, n_features: int, *, product: bool) -> tuple[int, int]:
         """Masked columns and corrections of some features: their numbers."""
@@ -180,7 +184,9 @@ class _Walk:
         return masked, corrections
 
     def _exchange(self, step: str, n_terms: int) -> None:
-        self._inner(Frame(said.Terms(step, _EMPTY)), Frame(said.MaskedTerms(_EMPTY)), n_terms)
+        self._inner(
+            Frame(said.Terms(step, self._empty)), Frame(said.MaskedTerms(self._empty)), n_terms
+        )
 
     def _inner(self, ask: Frame, answer: Frame, n_terms: int) -> None:
         """Encrypted terms there, scaled and masked terms back."""

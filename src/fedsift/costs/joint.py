@@ -88,7 +88,8 @@ def _find(
     for number, party in enumerate(told):
         n_columns = federation.tables[party].n_columns
         before = tally.rounds
-        tally.ask(findings.RemarksWanted(), findings.Remarks((), ()), others=1)
+        if asked.remarks:
+            tally.ask(findings.RemarksWanted(), findings.Remarks((), ()), others=1)
         if asked.order:
             order = findings.SecretOrder(tuple(range(n_columns)))
             tally.ask(findings.OrderWanted(), order, others=1)

@@ -9,49 +9,41 @@ count are the keys below; the files beside this one say how often a run needs ea
 from __future__ import annotations
 
 import math
-import secrets
 import time
-from collections.abc import Callable, Sequence
-from itertools import cycle
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.costs.measure_crypto import bgv, openly, paillier
+from fedsift.costs.timing import BRIEFLY, Seconds, per_call
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.protocol import DrivingRole, Message, Network, Protocol, Role, handles, message
-
-Seconds = dict[str, float]
-
-_SHARE = 0.05
-"""Seconds that one unit is measured for."""
-
-_BRIEFLY = 0.4
-_AT_ONCE = 12
-"""Ciphertexts that are taken in turn: a run has more of them than a processor's cache."""
+from fedsift.runtime.threads import one_thread_each
 
 
 def measure_rates() -> Seconds:
     """Measure everything that is installed; a few seconds on one core."""
     rates: Seconds = {}
-    for part in (_messages, _bgv, _paillier, _columns, _vfps, _matrices, _subsets, _networks, _ids):
+    for part in (
+        _messages,
+        bgv,
+        paillier,
+        openly,
+        _columns,
+        _vfps,
+        _matrices,
+        _subsets,
+        _networks,
+        _ids,
+    ):
         try:
-            rates |= part()
+            with one_thread_each():
+                rates |= part()
         except ImportError:
             continue  # typical rates stand in for what is not installed
     return rates
-
-
-def per_call(action: Callable[[], Any], times: float = 1.0) -> float:
-    """Processor seconds of one call, the mean over so many times the usual share of a second."""
-    action()
-    share, calls, start = times * _SHARE, 0, time.process_time()
-    while True:
-        action()
-        calls += 1
-        seconds = time.process_time() - start
-        if seconds > share:
-            return seconds / calls
 
 
 # --- the runtime ------------------------------------------------------------------------------
@@ -107,107 +99,6 @@ def _messages() -> Seconds:
         "start": start,
         "call": small,
         "byte": max(large - small, 0.0) / (2 << 20),
-    }
-
-
-# --- encryption -------------------------------------------------------------------------------
-
-
-def _bgv() -> Seconds:
-    from fedsift.crypto.randomness import uniform_below
-    from fedsift.crypto.seal import (
-        SealOwner,
-        SealParameters,
-        SealPublic,
-        Workspace,
-        plain_primes,
-    )
-
-    prime = plain_primes(8192, 40)[0]
-    parameters = SealParameters("bgv", 8192, 3, prime)
-    context = per_call(lambda: Workspace(parameters))
-    SealOwner(parameters)  # keeps the context that all others use
-    bare = per_call(lambda: SealOwner(parameters))
-    whole = per_call(lambda: SealOwner(parameters, steps=(1, 8)))
-    owner = SealOwner(parameters, steps=(1,), relinearise=True)
-    blobs = owner.public_blobs
-    public = SealPublic(parameters, blobs, rotations=True, relinearise=True)
-    reading = per_call(lambda: SealPublic(parameters, blobs, rotations=True, relinearise=True))
-    space, slots = public.workspace, uniform_below(prime, 8192)
-    fresh = owner.encrypt(slots)
-    turn = cycle([space.ciphertext(owner.encrypt(slots), 3) for _ in range(_AT_ONCE)])
-    dense, index = uniform_below(prime, (256, 256)), np.arange(8192) % 256
-    places = np.stack([np.arange(4096) % 256] * 2)
-
-    def factor() -> Any:
-        picked = dense[np.roll(index[:4096], 3), np.roll(places, -1, axis=1)]
-        return space.encode_factor(picked, 3)
-
-    made, total = cycle([factor() for _ in range(_AT_ONCE)]), space.ciphertext(fresh, 3)
-
-    def add_multiple() -> None:
-        space.evaluator.add_inplace(total, space.evaluator.multiply_plain(next(turn), next(made)))
-
-    def product() -> None:
-        both = space.evaluator.multiply(next(turn), next(turn))
-        space.evaluator.relinearize_inplace(both, public.relinearisation)
-
-    def hide() -> bytes:
-        masked = space.evaluator.add_plain(next(turn), space.encode(uniform_below(prime, 8192)))
-        return public.hide_circuit(masked, 110.0)
-
-    result = hide()
-    return {
-        "bgv context": context,
-        "bgv key": bare,
-        "bgv switch key": max(whole - bare, 0.0) / 2,
-        "bgv switch key read": reading * 3 / 7,
-        "bgv encrypt": per_call(lambda: owner.encrypt(slots)),
-        "bgv encrypt public": per_call(lambda: public.encrypt(slots)),
-        "bgv decrypt": per_call(lambda: owner.decrypt(result)),
-        "bgv load": per_call(lambda: space.ciphertext(fresh, 3)),
-        "bgv factor": per_call(factor),
-        "bgv multiply": per_call(add_multiple),
-        "bgv rotate": per_call(lambda: public.rotate(next(turn), 1)),
-        "bgv product": per_call(product),
-        "bgv hide": per_call(hide),
-    }
-
-
-def _paillier() -> Seconds:
-    import gmpy2
-    from gmpy2 import mpz
-
-    from fedsift.crypto.multiexp import SharedBases, bucket_products, joined_powers
-    from fedsift.crypto.paillier import PaillierPrivateKey
-
-    # How long a search for primes takes is luck: its mean follows from the time of a candidate.
-    fixed = (3 << 1534) | 3
-    candidates = cycle([mpz(secrets.randbits(1536) | fixed) for _ in range(200)])
-    per_candidate = per_call(lambda: gmpy2.is_prime(next(candidates), 40), 3.0)
-    making = 2 * per_candidate * 1536 * math.log(2) / 2
-    key = PaillierPrivateKey.generate(3072)
-    start = time.process_time()
-    key.encrypt_many([1])
-    key.public.rerandomise_many([mpz(5)])
-    tables = time.process_time() - start
-    numbers = key.encrypt_many(list(range(40)))
-    bases = SharedBases(numbers, key.public.n)
-    codes = np.zeros((40, 1), dtype=np.int64)
-    n, square = key.public.n, key.public.n_squared
-    return {
-        "paillier key": making,
-        "paillier tables": tables,
-        "paillier encrypt": per_call(lambda: key.encrypt_many([7])),
-        "paillier decrypt": per_call(lambda: key.decrypt_many([numbers[0]])),
-        "paillier rerandomise": per_call(lambda: key.public.rerandomise_many([numbers[0]])),
-        "paillier read": per_call(lambda: SharedBases(numbers[:1], n)),
-        "paillier multiply": per_call(lambda: bucket_products(bases, codes, 2)) / 40,
-        "paillier merge": per_call(lambda: numbers[0] * numbers[1] % square),
-        "paillier shift": per_call(
-            lambda: joined_powers(numbers[:2], [1, 1], n, digit_bits=512, n_digits=2)
-        )
-        / 512,
     }
 
 
@@ -286,12 +177,12 @@ def _vfps() -> Seconds:
             return zero_shares.masked(rounded, secret, "c", members, "a")
 
         return {
-            "distance": per_call(lambda: local.part_of_distance(narrow, 0, 4), _BRIEFLY),
-            "wide": per_call(lambda: local.part_of_distance(wide, 0, 4), _BRIEFLY),
-            "order": per_call(lambda: SecretOrder(secret, 0, n_rows), _BRIEFLY),
-            "round": per_call(mask, _BRIEFLY),
-            "rank": per_call(lambda: RoundedOrder(parts, 2).candidates(5), _BRIEFLY),
-            "sub-ranking": per_call(lambda: local.Ranking(parts, order).block(64), _BRIEFLY),
+            "distance": per_call(lambda: local.part_of_distance(narrow, 0, 4), BRIEFLY),
+            "wide": per_call(lambda: local.part_of_distance(wide, 0, 4), BRIEFLY),
+            "order": per_call(lambda: SecretOrder(secret, 0, n_rows), BRIEFLY),
+            "round": per_call(mask, BRIEFLY),
+            "rank": per_call(lambda: RoundedOrder(parts, 2).candidates(5), BRIEFLY),
+            "sub-ranking": per_call(lambda: local.Ranking(parts, order).block(64), BRIEFLY),
         }
 
     small, large = works(few), works(many)
@@ -324,21 +215,22 @@ def _matrices() -> Seconds:
 
 
 def _subsets() -> Seconds:
-    """The nearest-neighbour fitness, per distance, and per distance and column."""
+    """The nearest-neighbour fitness per distance, and per column of it; swarms around it."""
     from fedsift.maths.subset_fitness import KnnFitness, stratified_folds
 
     rng = np.random.default_rng(0)
-    seconds = {}
+    seconds, n_masks = {}, 12  # as many new subsets as a swarm finds in one step
     y = rng.integers(0, 2, 400)
     X = rng.normal(size=(400, 96))
     folds = stratified_folds(y, 5, rng)
     for n_rows in (100, 400):
         fitness = KnnFitness(X[:n_rows], y[:n_rows], folds[:n_rows], 3)
         for n_columns in (4, 96):
-            masks = np.zeros((4, 96), dtype=bool)
-            masks[:, :n_columns] = True
-            taken = per_call(lambda f=fitness, m=masks: f.predictions(m))  # type: ignore[misc]
-            seconds[n_rows, n_columns] = taken / 4
+            masks = np.zeros((n_masks, 96), dtype=bool)
+            for mask in masks:
+                mask[rng.choice(96, n_columns, replace=False)] = True
+            taken = per_call(lambda f=fitness, m=masks: f._evaluate(m))  # type: ignore[misc]
+            seconds[n_rows, n_columns] = taken / n_masks
     slope = max(seconds[400, 96] - seconds[400, 4], 0.0) / 92 / 400**2
     plain = {n: max(seconds[n, 4] - 4 * slope * n * n, 0.0) for n in (100, 400)}
     per_distance = max(plain[400] - plain[100], 0.0) / (400**2 - 100**2)
@@ -346,7 +238,28 @@ def _subsets() -> Seconds:
         "subset": max(plain[100] - per_distance * 100**2, 0.0),
         "subset distance": per_distance,
         "subset distance column": slope,
+        "swarm subset": _swarming(),
     }
+
+
+def _swarming() -> float:
+    """What a swarm does itself for a subset that it has not met before."""
+    from fedsift.maths import swarm
+    from fedsift.maths.subset_fitness import SubsetFitness
+
+    class Free(SubsetFitness):
+        def _evaluate(self, masks: npt.NDArray[np.bool_]) -> list[int]:
+            counts: list[int] = masks[:, :20].sum(axis=1).tolist()
+            return counts
+
+    found = []
+
+    def search() -> None:
+        free = Free()
+        swarm.search(swarm.Swarm(40, 20, np.random.default_rng(0)), free.correct, 25)
+        found.append(free.n_lookups - free.n_hits)
+
+    return per_call(search) / found[0]
 
 
 def _networks() -> Seconds:

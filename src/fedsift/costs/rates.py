@@ -49,13 +49,32 @@ TYPICAL: dict[str, float] = {
     "bgv hide": 0.0114,
     "paillier key": 0.4,
     "paillier tables": 0.222,
+    "paillier tables public": 0.12,
+    "paillier join": 0.0087,
     "paillier encrypt": 0.000257,
+    "paillier encrypt public": 0.00033,
     "paillier decrypt": 0.0103,
     "paillier rerandomise": 0.0033,
     "paillier read": 2.64e-05,
     "paillier multiply": 7.19e-06,
     "paillier merge": 1.16e-05,
     "paillier shift": 6.97e-06,
+    "paillier unseal": 8.2e-06,
+    "paillier invert": 5.3e-05,
+    "paillier power step": 8.8e-06,
+    "pack number": 4.2e-07,
+    "plain number": 1.9e-07,
+    "plain sum": 3.5e-08,
+    "plain product": 3.2e-08,
+    "ring product": 1.7e-08,
+    "ring step": 0.0015,
+    "open number": 6.9e-09,
+    "open slots": 4.3e-06,
+    "open decrypt": 7e-05,
+    "open factor": 0.00012,
+    "open multiply": 8.6e-05,
+    "open rotate": 1.05e-05,
+    "open hide": 0.00033,
     "bin cell": 8.71e-08,
     "score cell": 1.01e-07,
     "member cell": 9.29e-10,
@@ -86,6 +105,7 @@ TYPICAL: dict[str, float] = {
     "subset": 3.23e-05,
     "subset distance": 1.11e-09,
     "subset distance column": 2.38e-11,
+    "swarm subset": 2.8e-05,
     "network step": 0.00199,
     "network cell": 2.32e-08,
     "top step": 0.000962,
@@ -130,7 +150,7 @@ class Rates:
 def rates_of_this_machine(
     *, refresh: bool = False, tell: Callable[[], None] | None = None
 ) -> Rates:
-    """Kept rates, or new ones if there are none for this machine and version (some 4 seconds).
+    """Kept rates, or new ones if there are none for this machine and version (some 5 seconds).
 
     ``tell`` is called before anything is measured.
     """

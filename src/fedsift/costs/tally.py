@@ -19,7 +19,6 @@ from fedsift.crypto.seal import SealParameters
 from fedsift.protocol import Message
 from fedsift.protocol.codec import MAGIC, Done
 
-_BLOB_HEADER = 5  # MessagePack: a type and four bytes of length
 _REFERENCE = (8192, 3)
 """Ring degree and levels that rates of SEAL are measured with."""
 
@@ -58,9 +57,14 @@ def frame(
 
     ``arrays`` are bytes of arrays that were left out because they are long.
     """
-    extra = sum(count * (size + _BLOB_HEADER) for count, size in sealed)
-    extra += sum(size + _BLOB_HEADER for size in keys) + arrays
+    extra = sum(count * (size + _header(size)) for count, size in sealed)
+    extra += sum(size + _header(size) for size in keys) + arrays
     return Frame(message, sum(count for count, _ in sealed), extra)
+
+
+def _header(n_bytes: int) -> int:
+    """MessagePack writes a type, and the length in one, two or four bytes."""
+    return 2 if n_bytes < 1 << 8 else 3 if n_bytes < 1 << 16 else 5
 
 
 @dataclass
@@ -163,3 +167,48 @@ class Ring:
     def read_keys(self, phase: str, n_switch_keys: int) -> None:
         """Somebody else reads them."""
         self.do(phase, "switch key read", n_switch_keys + 1 / 3)
+
+
+class OpenRing:
+    """The same ring without encryption: slots travel as they are, and there are no keys."""
+
+    public_key_bytes = product_key_bytes = 0
+
+    def __init__(self, tally: Tally, parameters: SealParameters) -> None:
+        self._tally = tally
+        self._size = parameters.degree / _REFERENCE[0]
+        self.fresh_bytes = self.result_bytes = 8 * parameters.degree
+
+    def rotation_keys_bytes(self, n_steps: int) -> int:  # noqa: ARG002
+        """There are none."""
+        return 0
+
+    def do(self, phase: str, operation: str, count: float = 1) -> None:
+        """Count operations, in those of the reference ring; keys take no time."""
+        if operation in _OPEN:
+            self._tally.do(phase, f"open {_OPEN[operation]}", count * self._size)
+
+    def make_keys(self, phase: str, n_switch_keys: int) -> None:
+        """There are none."""
+
+    def read_keys(self, phase: str, n_switch_keys: int) -> None:
+        """There are none."""
+
+
+_OPEN = {
+    "encrypt": "slots",
+    "encrypt public": "slots",
+    "decrypt": "decrypt",
+    "load": "slots",
+    "factor": "factor",
+    "multiply": "multiply",
+    "product": "multiply",
+    "rotate": "rotate",
+    "hide": "hide",
+}
+"""What an operation of SEAL is without encryption."""
+
+
+def ring_of(tally: Tally, scheme: str, parameters: SealParameters) -> Ring | OpenRing:
+    """A ring of a scheme."""
+    return (OpenRing if scheme == "plain" else Ring)(tally, parameters)

@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.costs.filters import MASKING_KEY
-from fedsift.costs.tally import Ring, Tally, frame
-from fedsift.crypto.blinding import VALUE_BITS
-from fedsift.crypto.sums_seal import plan_vector
-from fedsift.crypto.wire import Ciphertexts, PublicKeys
+from fedsift.costs.tally import Tally, frame
+from fedsift.costs.vectors import vectors_of
+from fedsift.crypto.wire import Ciphertexts
 from fedsift.crypto.zero_shares import n_words
 from fedsift.data import Federation
 from fedsift.maths.fagin import FIRST_BLOCK
@@ -52,10 +51,8 @@ class _Walk:
         if target is not None and target.kind == "classes":
             self._n_alike = len(target.classes)
         self._players = Players(self._names, self._own, params.singles)
-        self._vectors = plan_vector(params.scheme, VALUE_BITS)
-        self._n_primes = len(self._vectors.parameters)
         self.tally = Tally()
-        self._ring = Ring(self.tally, self._vectors.parameters[0])
+        self._vectors = vectors_of(self.tally, params.scheme, params.security_bits)
         self._rng = np.random.default_rng(params.seed)
         self._book = CandidateBook(params, self._n_rows)
         self._left = most_distances(
@@ -84,10 +81,8 @@ class _Walk:
         return len(group) - here, here
 
     def _introduce(self, everybody: tuple[int, int]) -> None:
-        ring, primes = self._ring, self._n_primes
-        keys = PublicKeys(self._params.scheme, self._vectors.numbers, ())
+        keys, sizes = self._vectors.keys, self._vectors.key_bytes
         secret = Ciphertexts("x25519-chacha20poly1305", ())
-        sizes = [ring.public_key_bytes] * primes
         hello = said.Introduction(
             self._n_rows, len(self._names), self._params.k, self._params.strategy
         )
@@ -95,9 +90,7 @@ class _Walk:
         shared = said.SharedSecret(MASKING_KEY, secret, keys, 10)
         self.tally.ask(frame(shared, (1, 48), keys=sizes), others=everybody)
         self.tally.ask(frame(said.Opening(self._n_rows, self._left, keys), keys=sizes), others=1)
-        for _ in range(primes):
-            ring.make_keys("encrypt", 0)
-            ring.do("encrypt", "switch key read", (len(self._names) + 1) / 3)
+        self._vectors.set_up(len(self._names) + 1)
 
     # Separate groups, found by rounded sums
 
@@ -142,8 +135,9 @@ class _Walk:
         self._local(group, runs, passes=2)
         self._rows("rank", "round", m * runs)
         self._rows("evaluate", "rank", runs)
-        self._parts(group, used, used * expected, all_rows=False)
-        self._sums([group], used * expected)
+        length = used * self._padded(expected)
+        self._parts(group, used, length, used * expected, all_rows=False)
+        self._sums([group], length, used * expected)
 
     def _local(self, group: Group, runs: float, passes: int) -> None:
         """Distances and secret orders at the members; the leader needs the orders too."""
@@ -161,34 +155,35 @@ class _Walk:
 
     # Encrypted distances and their sums
 
-    def _parts(self, group: Group, runs: float, length: float, *, all_rows: bool) -> None:
-        ring, m = self._ring, len(group)
-        numbers = _array(runs)
+    def _padded(self, n_rows: float) -> int:
+        """Numbers that the rows of one query take."""
+        step = self._vectors.step
+        return math.ceil(round(n_rows) / step) * step
+
+    def _parts(
+        self, group: Group, runs: float, length: int, n_candidates: float, *, all_rows: bool
+    ) -> None:
+        m, numbers = len(group), _array(runs)
         self.tally.ask(said.PartsWanted(10, group, numbers, all_rows), said.Collected(), others=1)
-        ids = _array(0 if all_rows else length)
+        ids = _array(0 if all_rows else n_candidates)
         lengths = _array(0 if all_rows else runs)
         wanted = said.CandidatesWanted(numbers, ids, lengths, all_rows)
-        count = self._n_primes * self._vectors.n_chunks(max(1, round(length)))
         empty = Ciphertexts(self._params.scheme, ())
-        sealed = frame(said.PartialDistances(empty), (count, ring.fresh_bytes))
+        sealed = frame(said.PartialDistances(empty), self._vectors.fresh(length))
         self.tally.ask(wanted, sealed, others=m)
-        ring.do("encrypt", "encrypt public", m * count)
-        ring.do("evaluate", "load", m * count)
+        self._vectors.encrypt(length, m)
 
-    def _sums(self, groups: Sequence[Group], length: float) -> None:
-        ring = self._ring
-        per_group = self._n_primes * self._vectors.n_chunks(max(1, round(length)))
-        at_once = max(1, int(_GROUP_NUMBERS // max(1, length)))
+    def _sums(self, groups: Sequence[Group], length: int, n_candidates: float) -> None:
+        count, size = self._vectors.result(length)
+        at_once = max(1, _GROUP_NUMBERS // max(1, length))
         empty = Ciphertexts(self._params.scheme, ())
         for form, some in search.by_form(self._players, groups, self._params, at_once):
             ask = said.GroupsWanted(10, tuple(some), form, True)
-            count = len(some) * per_group
             reply = said.GroupDistances((empty,) * len(some))
-            self.tally.ask(ask, frame(reply, (count, ring.result_bytes)), others=1)
-            for operation, times in (("factor", 2), ("multiply", 2), ("hide", 1)):
-                ring.do("evaluate", operation, times * count)
-            ring.do("decrypt", "decrypt", count)
-            self.tally.do("decrypt", "rank row", len(some) * length)
+            self.tally.ask(ask, frame(reply, (len(some) * count, size)), others=1)
+            self._vectors.blind(length, len(some), sum(map(len, some)))
+            self._vectors.decrypt(length, len(some))
+            self.tally.do("decrypt", "rank row", len(some) * n_candidates)
 
     # Groups that share queries
 
@@ -241,13 +236,14 @@ class _Walk:
                 size = max(1, min(128, (1 << 20) // self._n_rows))
             runs = min(size, n_queries - done)
             self.tally.ask(said.Queries(100, _array(runs)), others=self._members(members))
-            length = runs * self._n_rows * (share if searching else 1.0)
+            candidates = self._n_rows * (share if searching else 1.0)
+            length = runs * self._padded(candidates)
             if searching:
                 self._read_rankings(members, runs, share)
             self._local(members, runs, passes=1)
-            self._parts(members, runs, length, all_rows=not searching)
+            self._parts(members, runs, length, runs * candidates, all_rows=not searching)
             for some in (groups, *later):
-                self._sums(some, length)
+                self._sums(some, length, runs * candidates)
             done += runs
 
     def _fagin_share(self, n_members: int) -> float:
