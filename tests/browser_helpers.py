@@ -10,7 +10,12 @@ from fedsift.evaluate import compare
 METHODS = ("filter", "horizontal", "interaction", "vfps", "dcfs", "fpso", "fedsdg")
 TITLES = {
     "filter": {"Best features", "Score by rank", "Roles and flows"},
-    "horizontal": {"Best features", "Score by rank", "Bytes by round", "Roles and flows"},
+    "horizontal": {
+        "Best features",
+        "Score by rank",
+        "Bytes by round of the method",
+        "Roles and flows",
+    },
     "interaction": {
         "Best features",
         "Interaction of features (rows) with selected ones (columns)",
@@ -19,6 +24,7 @@ TITLES = {
     "vfps": {"Importance of participants", "Redundancy of participants", "Roles and flows"},
     "dcfs": {"Best features", "Score by rank", "Roles and flows"},
     "fpso": {
+        "How often features were found",
         "Accuracy of participants",
         "Convergence of the swarms",
         "Size of the best subset",

@@ -45,10 +45,18 @@ class Run:
         )
 
     def attempt(self, **options) -> "Attempt":
-        """Submit the job; from the second time on, resume it."""
+        """Submit the job; from the second time on, resume it.
+
+        Somebody watches every second attempt, which must make no difference to how it ends.
+        """
         job, self._attempts = read_job(self.job(**options), "flare"), self._attempts + 1
         kit, resume = self._federation.submitter, self._attempts > 1
-        return Attempt(self._federation, self, lambda: submit_job(job, kit, resume=resume))
+        live = self._attempts % 2 == 1
+
+        def submit():
+            return submit_job(job, kit, resume=resume, live=live)
+
+        return Attempt(self._federation, self, submit)
 
     def checkpoints(self, member) -> list[Path]:
         """What a member keeps of the run."""

@@ -31,13 +31,21 @@ METHODS = {
 # With so few participants VF-PS needs a disclosure that is optional elsewhere.
 KINDS = {declaration.kind for _, declaration in method_named("vfps").declarations()}
 POLICIES = {"vfps": {"may_reveal": sorted({*KINDS, "common-ids"})}}
-STEPS = (
-    {"method": "filter", "score": "gini", "n_features_to_select": 5},
-    {"method": "interaction", "n_features_to_select": 4},
-    {"method": "train"} | {k: v for k, v in METHODS["fedsdg"].items() if "features" not in k},
-    {"method": "predict", "share": 0.2},
-)
-"""A chained job; the hub has a part in its second step only."""
+CHAINS = {
+    "vertical": (
+        {"method": "filter", "score": "gini", "n_features_to_select": 6},
+        {"method": "interaction", "n_features_to_select": 5},
+        {"method": "fedsdg"} | METHODS["fedsdg"],
+        {"method": "train"} | {k: v for k, v in METHODS["fedsdg"].items() if "features" not in k},
+        {"method": "predict", "share": 0.2},
+    ),
+    "horizontal": (
+        {"method": "filter", "score": "mi", "n_features_to_select": 3},
+        {"method": "dcfs", "n_features_to_select": 3, "n_components": 2},
+        {"method": "fpso"} | METHODS["fpso"],
+    ),
+}
+"""Chained jobs: what every method needs of a federation, with few processes to start."""
 
 HORIZONTAL = ("filter-horizontal", "dcfs", "fpso")
 
@@ -115,15 +123,15 @@ class Tables:
                 lines.append(f"columns = {_toml(numeric)}")
         return self._write(name, lines)
 
-    def chained(self) -> Path:
+    def chained(self, setting: str) -> Path:
         """The job file of a chain, for either engine."""
-        text = self.job("interaction").read_text(encoding="utf-8")
-        before, _, after = text.partition("[method]")
-        lines = [before.replace('method = "interaction"\n', "")]
+        method = "dcfs" if setting == "horizontal" else "interaction"
+        before, _, after = self.job(method).read_text(encoding="utf-8").partition("[method]")
+        lines = [before.replace(f'method = "{method}"\n', "")]
         lines.append(after[after.index("[[party]]") :])
-        for step in STEPS:
+        for step in CHAINS[setting]:
             lines += ["[[step]]", *(f"{key} = {_toml(value)}" for key, value in step.items())]
-        return self._write("chain", lines)
+        return self._write(f"{setting}-chain", lines)
 
     def _write(self, name: str, lines: list[str]) -> Path:
         path = self.folder / f"{name}.toml"

@@ -1,5 +1,7 @@
 """A protocol small enough to see through: a driver asks, an answerer asks a helper meanwhile."""
 
+import numpy as np
+
 from fedsift.protocol import DrivingRole, Message, Protocol, Role, handles, message
 
 
@@ -28,6 +30,7 @@ class Asker(DrivingRole, name="asker"):
         self.role, self.reply = role, reply
 
     async def drive(self, net):
+        self.note(step="asking", number=np.int64(3))
         return [a.number for a in await net.ask(self.role, Question(3), self.reply)]
 
 

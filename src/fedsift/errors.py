@@ -3,7 +3,8 @@
 """Every error fedsift raises on purpose.
 
 Each one has a code, says what was found, what is needed and what to do next, and never carries
-a cell value, so it may be shown to another party as it is.
+a cell value, so it may be shown to another party as it is. Between organisations, errors about
+one's own columns and files tell no more than their kind: names are their owner's.
 
     FedsiftError
       DataError            E1xx  (also ValueError)   exit 2
@@ -74,6 +75,8 @@ class FedsiftError(Exception):
 
     code: ClassVar[str] = "E000"
     exit_code: ClassVar[int] = 2
+    abroad: ClassVar[str] = ""
+    """What another organisation is told instead of a text that names columns or files."""
 
     def __init__(self, found: str, needed: str = "", action: str = "") -> None:
         self.found = found
@@ -86,6 +89,13 @@ class FedsiftError(Exception):
         """The message as the command line prints it."""
         return f"{self.code}: {self}"
 
+    @property
+    def for_others(self) -> tuple[str, str, str]:
+        """What was found, what is needed and what to do, as other organisations may read it."""
+        if not self.abroad:
+            return self.found, self.needed, self.action
+        return self.abroad, "Names stay with their owner.", "The log of that party says more."
+
 
 class DataError(FedsiftError, ValueError):
     """Something about a party's data is wrong."""
@@ -97,12 +107,14 @@ class ColumnError(DataError):
     """A column is missing, empty, or of the wrong kind."""
 
     code = "E101"
+    abroad = "A column is missing, empty, or of the wrong kind."
 
 
 class ValueProblem(DataError):
     """Values that no method can use: infinite numbers, text among numbers, one class only."""
 
     code = "E102"
+    abroad = "Values of a column cannot be used."
 
 
 class AlignmentError(DataError):
@@ -121,6 +133,7 @@ class FileProblem(DataError):
     """A file cannot be read or written."""
 
     code = "E105"
+    abroad = "A file cannot be read or written."
 
 
 class UnknownDataset(DataError):

@@ -1,6 +1,8 @@
 """What is submitted, and what is made of the letters that come back; no process is started."""
 
+import base64
 import json
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -11,6 +13,9 @@ from fedsift.deploy import hub_session
 from fedsift.deploy.hub_session import HubSession
 from fedsift.deploy.job_folder import job_folder, text_in
 from fedsift.deploy.kits import share_keys
+from fedsift.deploy.news_reader import NewsReader
+from fedsift.deploy.party import PartyData, set_party
+from fedsift.deploy.site import make_site
 from fedsift.deploy.site_files import load_site, read_key
 from fedsift.deploy.submit import _Left, _members, _opened, _refuse_missing, submit
 from fedsift.errors import (
@@ -26,7 +31,16 @@ from fedsift.errors import (
 )
 from fedsift.job import load_job
 from fedsift.result import SelectionResult
-from fedsift.runtime.letters import Report, check_warrant, job_text, seal_report, warrant_job
+from fedsift.runtime.letters import (
+    Report,
+    check_warrant,
+    job_text,
+    seal_news,
+    seal_report,
+    warrant_job,
+)
+from fedsift.runtime.news import News
+from fedsift.selectors.chain_model import ChainModel
 from fedsift.selectors.joint_job import JointJob
 from fedsift.selectors.registry import schemas
 
@@ -234,6 +248,100 @@ def test_a_refusal_by_policy_says_more_than_its_consequences(opened):
 def test_an_end_without_letters(opened, status, ended, kind, words):
     with pytest.raises(kind, match=words):
         opened(status=status, ended=ended)
+
+
+def test_news_counts_only_from_the_chair_and_never_goes_back(shared, text):
+    ann = load_site(shared[ANN].settings)
+    reader = NewsReader(shared[ANN], ann, text)
+
+    def told(count, name="bank", sealer="bank", job=text, **counts):
+        key = read_key(shared[sealer].settings / "organisation.key")
+        letter = seal_news(News(sealer, **counts), sealer, key, ANN, ann.key().public, job)
+        return {"n_news": count, "news": {name: base64.b64encode(letter).decode()}}
+
+    assert reader.read({}) is None
+    assert reader.read(told(1, "shop-2", "shop-2", number=9)) is None
+    assert reader.read(told(2, "bank", "shop-2", number=9)) is None
+    assert reader.read(told(3, job=f"{text} ", number=9)) is None
+    assert reader.read({"n_news": 4, "news": {"bank": "no letter"}}) is None
+    assert reader.read(told(5, number=2)) == News("bank", 2)
+    assert reader.n_passed == 5
+    assert reader.read({"n_news": 5, "news": {}}) == News("bank", 2)
+    assert reader.read(told(6, number=1, messages=9)) == News("bank", 2)
+    assert reader.read(told(7, number=2, messages=9)) == News("bank", 2)
+    assert reader.read(told(8, number=8)) == News("bank", 8)
+
+
+def test_a_hub_that_plays_with_news_changes_nothing(shared, text):
+    """Letters of another kind or direction, another run's news, spoilt ones, and nonsense."""
+    ann = load_site(shared[ANN].settings)
+    bank = read_key(shared["bank"].settings / "organisation.key")
+    public = ann.key().public
+    reader = NewsReader(shared[ANN], ann, text)
+    true = seal_news(News("bank", 3), "bank", bank, ANN, public, text)
+    other = msgspec.json.encode(json.loads(text) | {"nonce": "2"}).decode()
+    bad = {
+        "a report": seal_report(Report("bank", b"{}"), bank, ANN, public, text),
+        "of an earlier run": seal_news(News("bank", 9), "bank", bank, ANN, public, other),
+        "a warrant, sent back": bytes.fromhex(
+            warrant_job(text, ANN, ann.key(), {"bank": bank.public})["bank"]
+        ),
+        "its own news, sent back": seal_news(
+            News("bank", 9), ANN, ann.key(), "bank", bank.public, text
+        ),
+        "spoilt": true[:-1] + bytes([true[-1] ^ 1]),
+        "cut": true[:40],
+        "nothing": b"",
+    }
+
+    def passed_on(letter):
+        return {"n_news": 1, "news": {"bank": base64.b64encode(letter).decode()}}
+
+    for told in ({"news": 3}, {"news": {"bank": 3}, "n_news": "x"}, {"news": {"bank": "é"}}):
+        assert reader.read(told) is None
+        assert reader.n_passed == 0
+    for why, letter in bad.items():
+        assert reader.read(passed_on(letter)) is None, why
+    assert reader.read(passed_on(true)) == News("bank", 3)
+    for why, letter in bad.items():
+        assert reader.read(passed_on(letter)) == News("bank", 3), why
+
+
+@pytest.mark.parametrize("name", ["bank", "shop-2", "hub"])
+def test_only_the_chair_of_a_watched_job_tells(shared, job, bank_csv, name):
+    if name != "hub":
+        label = "default" if name == "bank" else None
+        set_party(shared[name], PartyData(bank_csv, ("customer_id",), label))
+    for live in (False, True):
+        made = JointJob.from_job(job, submitter=ANN, live=live, nonce="1")
+        site = make_site(shared[name].settings, made.to_text(), name)
+        assert site.tells_news is (live and name == "bank")
+
+
+def test_what_cannot_be_kept_is_told_without_its_place(shared, text, bank_csv, tmp_path):
+    set_party(shared["bank"], PartyData(bank_csv, ("customer_id",), "default"))
+    site = make_site(shared["bank"].settings, text, "bank")
+    taken = tmp_path / "private-place"
+    taken.write_text("a file")
+    site = replace(site, settings=replace(site.settings, output=taken))
+    part = {"classes": [], "columns": [], "selected": []}
+    model = ChainModel(None, "shop-2", {"bank": part}, {})
+
+    for keep in (
+        lambda: site._keep_predictions("id,prediction\n"),
+        lambda: site._keep_own("bank", {"n": 1}),
+        lambda: site._keep_model(model),
+    ):
+        with pytest.raises(FileProblem, match="'bank' cannot keep its") as caught:
+            keep()
+        assert "private-place" not in str(caught.value)
+
+
+def test_watching_a_job_does_not_make_it_another_computation(job):
+    watched = JointJob.from_job(job, submitter=ANN, live=True)
+
+    assert watched.run_key == JointJob.from_job(job, submitter=ANN).run_key
+    assert JointJob.from_text(watched.to_text()).live is True
 
 
 def test_a_result_of_another_version(opened):

@@ -2,9 +2,14 @@
 
 import json
 import re
+import shutil
+import threading
+import urllib.error
+import urllib.request
 import zipfile
 
 import msgspec
+import pandas as pd
 import pytest
 
 import fedsift as fs
@@ -13,7 +18,8 @@ from fedsift.cli.prepare import prepare, read_job
 from fedsift.deploy.local import LocalFederation
 from fedsift.deploy.submit import fetch
 from fedsift.errors import ConfigError, FedsiftError, MemberDown, PolicyViolation
-from flare_helpers import HORIZONTAL, METHODS, PARTIES, POLICIES, STEPS, Tables
+from fedsift.report.live_server import LiveServer
+from flare_helpers import CHAINS, HORIZONTAL, METHODS, PARTIES, POLICIES, Tables
 
 pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed")
 
@@ -67,8 +73,8 @@ def test_the_same_job_gives_the_same_result(federation, tables, name):
     settle(federation, tables, name)
     job = tables.job(name)
 
-    here = prepare(read_job(job)).run()
-    there = federation.submit(job)
+    here, states = prepare(read_job(job)).run(), []
+    there = federation.submit(job, live=True, watcher=states.append)
 
     assert there.selected == here.selected
     assert there.ranking == here.ranking
@@ -80,18 +86,41 @@ def test_the_same_job_gives_the_same_result(federation, tables, name):
     assert there.shape == here.shape
     assert there.warnings == here.warnings
     assert there.security_bits == here.security_bits >= 128
+    assert_told_no_more(states, there)
 
 
-def test_the_same_chain_gives_the_same_result(federation, tables):
-    settle(federation, tables, "filter")
-    job = tables.chained()
-    place = federation.kits["bank"].settings / "results" / "predictions.csv"
-    ready = prepare(read_job(job))
+def assert_told_no_more(states, result):
+    """News of a job that is watched tells nothing that its result does not tell."""
+    courses = [entry for one in (result, *result.steps) for entry in one.history]
+    for news in [state.news for state in states if state.news is not None]:
+        assert news.messages <= result.traffic.messages
+        assert set(news.by_message) <= set(result.traffic.by_message)
+        for entry in news.steps:
+            # Features have no names on the way; all else is in the history of the result.
+            shown = {key: value for key, value in entry.items() if key != "feature"}
+            assert any(shown.items() <= one.items() for one in courses), entry
+        for row in news.disclosures:
+            same = [r for r in result.disclosures if is_of(r, row)]
+            assert sum(r.times for r in same) >= row.times
+
+
+def is_of(row, other):
+    return all(
+        getattr(row, name) == getattr(other, name)
+        for name in ("learner", "about", "kind", "what", "form", "key_owner", "message")
+    )
+
+
+@pytest.mark.parametrize("setting", CHAINS)
+def test_the_same_chain_gives_the_same_result(federation, tables, setting):
+    settle(federation, tables, "dcfs" if setting == "horizontal" else "filter")
+    job = tables.chained(setting)
+    ready, states = prepare(read_job(job)), []
 
     here = ready.run()
-    there = federation.submit(job)
+    there = federation.submit(job, live=True, watcher=states.append)
 
-    assert [step.method for step in there.steps] == [step["method"] for step in STEPS]
+    assert [step.method for step in there.steps] == [step["method"] for step in CHAINS[setting]]
     assert there.selected == here.selected
     for one, other in zip(there.steps, here.steps, strict=True):
         assert one.selected == other.selected
@@ -101,10 +130,113 @@ def test_the_same_chain_gives_the_same_result(federation, tables):
     assert rows(there) == rows(here)
     assert learned(there) == learned(here)
     assert there.warnings == here.warnings
-    # The label holder has the predictions, and nobody else does.
-    assert place.read_text() == ready.files["predictions.csv"]
+    # So many steps take many seconds, and the submitter is told on the way what happens.
+    told = [state.news for state in states if state.news is not None]
+    assert told[-1].site == ("hub" if setting == "horizontal" else "bank")
+    assert told[-1].messages > 0
+    assert told[-1].disclosures
+    assert any(news.steps for news in told)
+    numbers = [int(news.part.split()[0]) for news in told if news.part]
+    assert numbers == sorted(numbers)
+    assert numbers
+    assert_told_no_more(states, there)
+    if setting == "vertical":
+        predictions = ready.files["predictions.csv"]
+        assert_only_the_label_holder_has_predictions(federation, predictions)
+        assert_parts_of_the_model_are_at_home(federation, there, tables, predictions)
+
+
+def assert_parts_of_the_model_are_at_home(federation, result, tables, predictions):
+    """Every member has its own part and no other; together they predict as the job did."""
+    in_model = [
+        party for party, names in result.steps[-2].scores.items() if names or party == "bank"
+    ]
+    together = tables.folder / "together"
+    together.mkdir()
+    for name, kit in federation.kits.items():
+        files = list(kit.folder.rglob("*.fedsift-part*"))
+        assert [path.name for path in files] == [f"{name}.fedsift-part"] * (name in in_model)
+        assert len(list(kit.folder.rglob("model.json"))) == (name == "bank")
+        for path in files:
+            own = json.loads((kit.settings / "results" / "own.json").read_text())
+            assert path.parent == kit.settings / "results" / "model" / own["job"][:32]
+            assert path.stat().st_mode & 0o077 == 0
+            assert path.parent.stat().st_mode & 0o077 == 0
+            for one in path.parent.iterdir():
+                shutil.copy(one, together)
+    model = fs.FedSDGSelector.load(together)
+    lines = [line.split(",") for line in predictions.splitlines()[1:]]
+    rows = [name for name, *_ in lines]
+    parts = {
+        party: pd.read_csv(tables.columns(party)).set_index("customer").loc[rows].reset_index()
+        for party in in_model
+    }
+    own = {p: parts[p][part["columns"]] for p, part in model._parts.items() if part["columns"]}
+    label = parts["bank"]["default"]
+    new = fs.Federation.vertical(own, ("bank", label))
+    assert model.predict(new).tolist() == [predicted for _, predicted, _ in lines]
+
+
+def assert_only_the_label_holder_has_predictions(federation, text):
+    place = federation.kits["bank"].settings / "results" / "predictions.csv"
+    assert place.read_text() == text
     kits = federation.kits["bank"].folder.parent
     assert [path for path in kits.rglob("predictions.csv") if path != place] == []
+
+
+@pytest.fixture
+def pages(monkeypatch):
+    """What somebody who looks at the live view of a job sees, again and again."""
+    seen, begin, end, over = [], LiveServer.__enter__, LiveServer.__exit__, threading.Event()
+    directly = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def look(url):
+        with directly.open(f"{url}state", timeout=30) as answer:
+            seen.append(json.load(answer))
+
+    def keep_looking(url):
+        while not over.wait(0.3):
+            try:
+                look(url)
+            except urllib.error.URLError:
+                return
+
+    def begin_and_look(self):
+        server = begin(self)
+        threading.Thread(target=keep_looking, args=(server.url,), daemon=True).start()
+        return server
+
+    def look_and_end(self, *how):
+        look(self.url)
+        over.set()
+        return end(self, *how)
+
+    monkeypatch.setattr(LiveServer, "__enter__", begin_and_look)
+    monkeypatch.setattr(LiveServer, "__exit__", look_and_end)
+    return seen
+
+
+def test_the_page_shows_gates_and_ledger_before_the_job_has_ended(federation, tables, pages):
+    settle(federation, tables, "fedsdg")
+    longer = METHODS["fedsdg"] | {"max_epochs": 3}
+    job = tables.job("fedsdg", method=longer)
+    out = tables.folder / "watched"
+
+    outcome = call(
+        "deploy", "submit", job, "--kit", federation.submitter.folder, "--live", "--out", out, "-q"
+    )
+
+    assert outcome.exit_code == 0, outcome.err
+    before = [state["parts"] for state in pages if not state["ended"]]
+    assert any("Open gates" in parts["steps"] for parts in before)
+    assert any(re.search("Epoch [123] of 3", parts["progress"]) for parts in before)
+    assert any("common-ids" in parts["ledger"] for parts in before)
+    assert any("What bank sent and received" in parts["traffic"] for parts in before)
+    assert pages[-1]["ended"] is True
+    assert "finished" in pages[-1]["parts"]["progress"]
+    result = fs.SelectionResult.load(out / "result.json")
+    names = {name for own in result.scores.values() for name in own}
+    assert not any(name in json.dumps(before) for name in names)
 
 
 def test_rows_were_matched_by_ids_that_only_some_have(federation, tables):
@@ -125,13 +257,14 @@ def test_rows_were_matched_by_ids_that_only_some_have(federation, tables):
     assert len((out / "ledger.jsonl").read_text().splitlines()) == len(result.disclosures)
 
 
-def test_a_party_that_refuses_ends_the_job_with_its_reason(federation, tables):
+def test_a_party_that_refuses_ends_the_job_with_its_reason(federation, tables, pages):
     settle(federation, tables, "filter", {"shop": {"methods": ["vfps"]}})
-    out = tables.folder / "refused"
+    out, kit = tables.folder / "refused", federation.submitter.folder
 
-    outcome = call(
-        "deploy", "submit", tables.job("filter"), "--kit", federation.submitter.folder, "--out", out
-    )
+    outcome = call("deploy", "submit", tables.job("filter"), "--kit", kit, "--out", out, "--live")
+
+    assert pages[-1]["ended"] is True
+    assert "failed: see the terminal" in pages[-1]["parts"]["progress"]
 
     assert outcome.exit_code == PolicyViolation.exit_code == 4
     assert "'filter'" in outcome.err
@@ -205,7 +338,7 @@ def test_the_hub_holds_nothing_that_it_could_read(federation):
 
     The job itself, with the columns that it names, is no secret from the hub.
     """
-    words = [b"north", b'"scores"', b'"selected"', b"region"]
+    words = [b"north", b'"scores"', b'"selected"', b"region", b"open_features", b"common-ids"]
     ids = [b"C%d" % number for number in range(10, 40)]
     stored = dict(stored_files(federation.kits["hub"].folder))
 

@@ -14,6 +14,7 @@ from fedsift.errors import (
     BadFrame,
     FedsiftError,
     FileProblem,
+    ParameterError,
     PartyFailed,
     PolicyViolation,
     ProtocolError,
@@ -27,6 +28,7 @@ from fedsift.runtime.letters import (
     fingerprint_of,
     job_arguments,
     job_text,
+    open_news,
     open_report,
     seal_report,
     telling,
@@ -76,11 +78,15 @@ class Work:
     def submitter(self):
         return "ann", self.federation.public["ann"]
 
-    def run(self, player):
+    @property
+    def tells_news(self):
+        return self.federation.live and self.name == MEMBERS["a"]
+
+    def run(self, player, observer=None):
         if self.name == self.federation.failing:
             raise self.federation.error
         nodes = {"a": (Asker(),), "b": (Answerer(),), "h": (Helper(),)}
-        value = player.play(TOY, at_home(player, nodes)).value
+        value = player.play(TOY, at_home(player, nodes), observer=observer).value
         return None if value is None else bytes(value)
 
 
@@ -89,6 +95,7 @@ def federation(monkeypatch):
     """Where the code that members start is found, as it is installed at each of them."""
     made = Federation()
     made.failing = None
+    made.live = False
     maker = types.ModuleType("toy_site")
     maker.make_site = lambda folder, job, name: Work(made, name)
     monkeypatch.setitem(sys.modules, "toy_site", maker)
@@ -101,12 +108,13 @@ def member(federation, name, *, job=JOB, warrants=None):
     return Member(name, Path("settings"), job, given, session="run 1")
 
 
-def run_all(federation):
+def run_all(federation, played=None):
     """What every member reports to the submitter, as the submitter reads it."""
     hub, letters = MemoryHub(), {}
+    played = {} if played is None else played
 
     def run(name):
-        here = member(federation, name)
+        here = played[name] = member(federation, name)
         letters[name] = here.letter(here.run(hub.line(name)))
 
     threads = [Thread(target=run, args=(name,), daemon=True) for name in MEMBERS.values()]
@@ -136,6 +144,42 @@ def test_a_failure_is_reported_with_its_party_and_without_data(federation):
     assert "RuntimeError" in str(error)
     assert isinstance(reports["shop"].error(), ProtocolError)
     assert not any(SECRET in str(report) for report in reports.values())
+
+
+def test_a_submitter_who_watches_is_told_the_chairs_own_view(federation):
+    federation.live, played = True, {}
+    run_all(federation, played)
+    keys, public = federation.keys, federation.public
+    sealed = {name: one.news() for name, one in played.items()}
+
+    assert [name for name, news in sealed.items() if news] == ["bank"]
+    news = open_news(sealed["bank"], "ann", keys["ann"], "bank", public["bank"], JOB)
+    assert (news.site, news.messages) == ("bank", 2)
+    assert set(news.by_message) == {"Question", "Answer"}
+    assert [row.kind for row in news.disclosures] == ["answers"]
+    assert news.steps == ({"step": "asking", "number": 3},)
+    assert played["bank"].news() == b""  # nothing has happened since
+    for name, site, job in (("hub", "bank", JOB), ("ann", "shop", JOB), ("ann", "bank", JOB + " ")):
+        with pytest.raises(BadEnvelope):
+            open_news(sealed["bank"], name, keys[name], site, public[site], job)
+
+
+def test_news_that_cannot_be_told_harms_no_job(federation):
+    """A number that no letter can hold; the next piece of news is told again."""
+    federation.live, played = True, {}
+    run_all(federation, played)
+    bank = played["bank"]
+    bank._desk.step({"step": 1, "n": 1 << 80})
+
+    assert bank.news() == b""
+    bank._desk._steps.pop()
+    assert bank.news() != b""
+
+
+def test_without_a_submitter_who_watches_nobody_tells(federation):
+    played = {}
+    run_all(federation, played)
+    assert [one.news() for one in played.values()] == [b"", b"", b""]
 
 
 def test_a_refusal_by_policy_is_told_as_one(federation):
@@ -182,7 +226,7 @@ def test_letters_are_for_the_submitter_and_for_one_job(federation):
 @pytest.mark.parametrize(
     "error",
     [
-        FileProblem("Found.", "Needed.", "Do."),
+        ParameterError("Found.", "Needed.", "Do."),
         PolicyViolation("Found.", "Needed.", "Do."),
         PartyFailed("b", "Question", 3, "it was slow", cause_code="E302"),
         SiteUnreachable("shop", "it is gone"),

@@ -6,15 +6,19 @@ import time
 import pytest
 
 from fedsift.errors import (
+    ColumnError,
     Disagreement,
     FedsiftError,
     FileProblem,
+    PartyError,
     PartyFailed,
     PolicyViolation,
     RunEnded,
     SiteUnreachable,
+    ValueProblem,
 )
 from fedsift.protocol import Policy, handles
+from fedsift.runtime.letters import Report
 from fedsift.runtime.line import Patience
 from fedsift.runtime.memory import Lost, MemoryHub
 from relay_helpers import QUICK, Sites, at_home
@@ -85,6 +89,35 @@ def test_an_exception_far_away_becomes_one_clear_failure_without_data():
         assert isinstance(ended[name], RunEnded)
         assert "Site 'site-a' ended the run" in str(ended[name])
     assert not any(SECRET in str(error) for error in ended.values())
+
+
+@pytest.mark.parametrize("kind", [ColumnError, ValueProblem, FileProblem])
+def test_names_of_columns_and_files_stay_with_their_owner(kind, caplog):
+    class Choosy(Helper):
+        @handles(SubQuestion)
+        async def hint(self, ask, net):
+            raise kind(f"Column {SECRET!r} of party 'h' is bad.", "Others.", f"Mend {SECRET!r}.")
+
+    ended = Sites(MEMBERS).run(script_with(h=Choosy()))
+    failed = errors(ended)["site-a"]
+    assert isinstance(failed, PartyFailed)
+    assert f"Party 'h' failed while answering SubQuestion in round 1: {kind.code}" in str(failed)
+    assert kind.abroad in str(failed)
+    for error in errors(ended).values():
+        assert SECRET not in str(error)
+        assert SECRET not in str(Report.of_error("site-h", error, drove=False))
+    # The owner's own log has the whole text.
+    assert SECRET in caplog.text
+
+
+def test_a_report_of_a_column_at_home_names_its_kind_only():
+    error = ColumnError(f"Column {SECRET!r} of party 'h' is empty.", "Values.", "Leave it out.")
+    told = Report.of_error("site-h", error, drove=False).error()
+    assert isinstance(told, ColumnError)
+    assert str(told) == (
+        "A column is missing, empty, or of the wrong kind. Names stay with their owner. The log of "
+        "that party says more."
+    )
 
 
 def test_a_slow_site_is_waited_for():
@@ -171,12 +204,12 @@ def test_a_script_that_fails_at_one_site_ends_all_of_them():
         play = script_with()
         play(player)
         if player.home == ("h",):
-            raise FileProblem("The table is gone.", "A table is needed.", "Look for it.")
+            raise PartyError("The table is gone.", "A table is needed.", "Look for it.")
         return play(player)
 
     ended = errors(Sites(MEMBERS).run(script))
-    assert isinstance(ended["site-h"], FileProblem)
-    with pytest.raises(PartyFailed, match=r"Party 'h' failed .*E105: The table is gone\."):
+    assert isinstance(ended["site-h"], PartyError)
+    with pytest.raises(PartyFailed, match=r"Party 'h' failed .*E104: The table is gone\."):
         raise ended["site-a"]
     assert "Site 'site-h' ended the run: The table is gone." in str(ended["site-b"])
 

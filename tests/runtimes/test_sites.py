@@ -175,7 +175,8 @@ class TestHorizontal:
 
         assert_same(here, played(job, homes))
         assert here.participants == {}
-        assert {entry["party"] for entry in here.history} == {"*"}
+        assert {entry["party"] for entry in here.history[:-1]} == {"*"}
+        assert set(here.history[-1]) == {"found_in", "n_subsets"}  # of subsets without owners
         alone = plain_rows(job, columns)
         assert here.selected == alone.selected
         assert set(alone.participants) == set(job.parties)

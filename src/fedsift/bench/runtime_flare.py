@@ -34,6 +34,7 @@ from fedsift.job import load_job
 from fedsift.runtime import Player
 from fedsift.runtime.flare import LETTER_SUFFIX, SiteExecutor
 from fedsift.runtime.letters import open_report, telling, warrant_job
+from fedsift.runtime.session import Observer
 from fedsift.selectors.joint_job import JointJob
 from fedsift.selectors.registry import schemas
 
@@ -47,11 +48,11 @@ class EchoSite(Site):
 
     steps: Steps = ()
 
-    def run(self, player: Player) -> bytes | None:
+    def run(self, player: Player, observer: Observer | None = None) -> bytes | None:
         """Play the echo; the first party calls."""
         caller, wall = self.job.parties
         nodes = build_nodes(caller, wall, self.steps, player.home)
-        value = player.play(PROTOCOL, nodes).value
+        value = player.play(PROTOCOL, nodes, observer=observer).value
         return None if value is None else msgspec.json.encode(value)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from fedsift.deploy.kits import Kit
 from fedsift.deploy.site_files import read_sections, settings_file, write_sections
 from fedsift.errors import ConfigError
-from fedsift.job import policy_in
+from fedsift.job_parties import policy_in
 from fedsift.protocol import Policy
 from fedsift.toml_check import TomlCheck
 

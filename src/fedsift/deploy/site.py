@@ -26,18 +26,23 @@ from fedsift.deploy.once import play_once
 from fedsift.deploy.site_files import HUB, SiteSettings, load_site
 from fedsift.deploy.toml_write import PRIVATE, write_text
 from fedsift.deploy.turns import taking_turns
-from fedsift.errors import BadEnvelope, JobError, PolicyViolation
+from fedsift.errors import BadEnvelope, FileProblem, JobError, PolicyViolation
 from fedsift.protocol import Policy
 from fedsift.protocol.policy import OPEN
 from fedsift.runtime import Player
 from fedsift.runtime.line import Patience
-from fedsift.selectors.chain_joint import Keep, run_chain
+from fedsift.runtime.member import log_failure
+from fedsift.runtime.session import Observer
+from fedsift.selectors.chain_joint import run_chain
+from fedsift.selectors.chain_model import ChainModel
 from fedsift.selectors.chain_results import PREDICTIONS
+from fedsift.selectors.chain_state import Keep
 from fedsift.selectors.joint import Home, run_joint
 from fedsift.selectors.joint_job import JointJob
 
 OWN_FILE = "own.json"
-_RESULTS = "results"
+_RESULTS, _MODEL = "results", "model"
+_OWN_FOLDER = 0o700
 _KEY_LENGTH = 32
 
 
@@ -106,6 +111,11 @@ class Site:
         return self.job.submitter, self.settings.submitters[self.job.submitter]
 
     @property
+    def tells_news(self) -> bool:
+        """Whether the submitter watches, and this member leads the run and so knows the course."""
+        return self.job.live and self.members[self.job.chair] == self.settings.name
+
+    @property
     def patience(self) -> Patience:
         """How long to wait for the others."""
         return Patience.of(self.settings.idle_seconds, self.settings.heartbeat_seconds)
@@ -145,7 +155,7 @@ class Site:
                 f"Leave one of the two out, or ask {name!r} to change its settings.",
             )
 
-    def run(self, player: Player) -> bytes | None:
+    def run(self, player: Player, observer: Observer | None = None) -> bytes | None:
         """Play this member's part, once; the chair returns the encoded result."""
         if self.job.nonce:
             play_once(self.settings.folder, self.job.fingerprint)
@@ -159,13 +169,22 @@ class Site:
                     self.job,
                     homes,
                     player,
+                    observer=observer,
                     place=place,
                     keep_own=self._keep_step(),
                     keep_predictions=self._keep_predictions,
+                    keep_model=self._keep_model,
                 )
                 return None if result is None else msgspec.json.encode(result)
             selector = self.job.selector(checkpoint=None if place is None else str(place))
-            result = run_joint(self.job, homes, player, selector=selector, keep_own=self._keep_own)
+            result = run_joint(
+                self.job,
+                homes,
+                player,
+                observer=observer,
+                selector=selector,
+                keep_own=self._keep_own,
+            )
         return None if result is None else msgspec.json.encode(result)
 
     def _load(self) -> Part:
@@ -224,10 +243,38 @@ class Site:
 
         return keep
 
+    @property
+    def _output(self) -> Path:
+        return self.settings.output or self.settings.folder / _RESULTS
+
     def _keep_predictions(self, text: str) -> None:
         """What the label holder learns in the end stays with it."""
-        place = self.settings.output or self.settings.folder / _RESULTS
-        write_text(place / PREDICTIONS, text, PRIVATE)
+        with self._keeping("its predictions"):
+            write_text(self._output / PREDICTIONS, text, PRIVATE)
+
+    def _keep_model(self, model: ChainModel) -> None:
+        """This member's part of a trained model, in a folder named after the job.
+
+        Parts of different runs do not fit together, so every run has a folder of its own.
+        """
+        place = self._output / _MODEL / self.job.fingerprint[:_KEY_LENGTH]
+        with self._keeping("its part of the model"):
+            place.mkdir(mode=_OWN_FOLDER, parents=True, exist_ok=True)
+            model.save(place)
+
+    @contextlib.contextmanager
+    def _keeping(self, what: str) -> Iterator[None]:
+        """Others may get to read an error; where a member keeps its files is its own business."""
+        name = self.settings.name
+        try:
+            yield
+        except (FileProblem, OSError) as error:
+            log_failure(error)
+            raise FileProblem(
+                f"{name!r} cannot keep {what}.",
+                "A folder with enough space and write permission is needed.",
+                f"Ask {name!r} to look at its log, and at 'output' in its settings.",
+            ) from None
 
     def _keep_own(self, party: str, known: dict[str, Any]) -> None:
         """What only this member may know of the run, in its own output folder."""
@@ -239,7 +286,8 @@ class Site:
                 "own": _plain(known),
             }
             text = msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
-            write_text(self.settings.output / OWN_FILE, text + "\n", PRIVATE)
+            with self._keeping("its own view of the run"):
+                write_text(self.settings.output / OWN_FILE, text + "\n", PRIVATE)
 
 
 def _plain(value: Any) -> Any:

@@ -52,7 +52,7 @@ from typing import Any
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy.toml_write import PRIVATE, toml_text, write_text
 from fedsift.errors import FileProblem
-from fedsift.job import policy_in
+from fedsift.job_parties import policy_in
 from fedsift.toml_check import TEXTS, Key, Kinds, TomlCheck
 
 SITE_FILE, HUB_FILE, SUBMITTER_FILE = "site.toml", "hub.toml", "submitter.toml"
@@ -171,6 +171,8 @@ def load_site(folder: Path) -> SiteSettings:
             needed = "It must be a positive number of seconds."
             check.add(("limits", name), f"{name} is no time.", needed, "Change it.")
     runtime = check.table(("runtime",), top.get("runtime", {}), _RUNTIME)
+    checkpoint = check.place(("runtime", "checkpoint"), runtime.get("checkpoint"))
+    output = check.place(("runtime", "output"), runtime.get("output"))
     pinned = _keys(check, ("keys", "pinned"), keys.get("pinned", {}))
     submitters = _keys(check, ("accepts", "submitters"), accepts.get("submitters", {}))
     check.finish("the organisation")
@@ -191,8 +193,8 @@ def load_site(folder: Path) -> SiteSettings:
         None if drivers is None else tuple(drivers),
         float(limits.get("idle_seconds", IDLE_SECONDS)),
         float(limits.get("heartbeat_seconds", HEARTBEAT_SECONDS)),
-        _folder(folder, runtime.get("checkpoint")),
-        _folder(folder, runtime.get("output")),
+        checkpoint,
+        output,
     )
 
 
@@ -261,10 +263,6 @@ def _keys(check: TomlCheck, where: Key, given: Mapping[str, Any]) -> dict[str, b
             continue
         keys[name] = raw
     return keys
-
-
-def _folder(base: Path, given: str | None) -> Path | None:
-    return None if given is None else base / Path(given).expanduser()
 
 
 def _texts(value: Any) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ import msgspec
 from fedsift.deploy.hub_session import HubRefused, HubSession
 from fedsift.deploy.job_folder import job_folder, text_in
 from fedsift.deploy.kits import Kit
+from fedsift.deploy.news_reader import NewsReader, chair_of
 from fedsift.deploy.site_files import HUB, SiteSettings, load_site
 from fedsift.errors import (
     BadEnvelope,
@@ -38,6 +39,7 @@ from fedsift.errors import (
 from fedsift.job import Job, load_job
 from fedsift.result import SelectionResult
 from fedsift.runtime.letters import Report, open_report, telling, warrant_job
+from fedsift.runtime.news import News
 from fedsift.selectors.joint_job import JointJob
 from fedsift.selectors.registry import schemas
 
@@ -75,6 +77,8 @@ class JobState:
         Members that are done.
     seconds : float
         Since it was submitted.
+    news : News, optional
+        Of the chair, in a job that is watched live.
     """
 
     job_id: str
@@ -83,6 +87,7 @@ class JobState:
     round_number: int = 0
     finished: tuple[str, ...] = ()
     seconds: float = 0.0
+    news: News | None = None
 
 
 Watcher = Callable[[JobState], None]
@@ -109,6 +114,7 @@ def submit_job(
     kit: Kit,
     *,
     resume: bool = False,
+    live: bool = False,
     watcher: Watcher | None = None,
     limit_seconds: float = LIMIT_SECONDS,
 ) -> SelectionResult:
@@ -122,6 +128,9 @@ def submit_job(
         Of the submitter.
     resume : bool
         Go on with an interrupted run of the same job.
+    live : bool
+        Have the chair tell on the way what the result tells at the end about counts, ledger and
+        course; ``watcher`` is told.
     watcher : callable, optional
         Told every change of the job's state.
     limit_seconds : float
@@ -135,10 +144,10 @@ def submit_job(
     parties = tuple(entry.name for entry in job.parties)
     members = _members(kit, settings, parties)
     nonce = secrets.token_hex(16)
-    joint = JointJob.from_job(job, submitter=kit.name, resume=resume, nonce=nonce)
+    joint = JointJob.from_job(job, submitter=kit.name, resume=resume, live=live, nonce=nonce)
     text = joint.to_text()
     warrants = warrant_job(text, kit.name, settings.key(), members)
-    watch = _Watch(kit, watcher, limit_seconds)
+    watch = _Watch(kit, watcher, limit_seconds, NewsReader(kit, settings, text) if live else None)
     with HubSession(kit) as session, job_folder(job.method, text, warrants, parties) as folder:
         _refuse_missing(session.connected(), parties)
         job_id = session.ask("submit", folder=str(folder))["job"]
@@ -193,7 +202,14 @@ def _refuse_missing(connected: Mapping[str, bool], parties: tuple[str, ...]) -> 
 class _Watch:
     """Follows one job; a hub that is away for a moment is dialled again."""
 
-    def __init__(self, kit: Kit, watcher: Watcher | None, limit_seconds: float) -> None:
+    def __init__(
+        self,
+        kit: Kit,
+        watcher: Watcher | None,
+        limit_seconds: float,
+        reader: NewsReader | None = None,
+    ) -> None:
+        self._reader = reader
         self._kit = kit
         self._watcher = watcher
         self._limit_seconds = limit_seconds
@@ -238,13 +254,15 @@ class _Watch:
             if _is_over(status):
                 self._tell(JobState(job_id, status))
                 return replace(_downloaded(session, job_id)[0], ended=status)
-            told = _told(session, job_id, LETTERS) if status == "RUNNING" else None
+            passed = self._reader.n_passed if self._reader else 0
+            told = _told(session, job_id, LETTERS, passed) if status == "RUNNING" else None
+            news = self._reader.read(told or {}) if self._reader else None
+            self._tell(replace(_state(job_id, status, told or {}), news=news))
             if told and told.get("done"):
                 return _Left(_decoded(told.get("letters", {})), told.get("status", {}))
             if again:
                 waits = told is not None or status == "SUBMITTED"
                 self._refuse_forgotten(session, job_id, seen=waits)
-            self._tell(_state(job_id, status, told or {}))
             if time.monotonic() - self._start > self._limit_seconds:
                 raise ProtocolError(
                     f"The job takes longer than {self._limit_seconds:.0f} seconds.",
@@ -298,10 +316,10 @@ def _status(session: HubSession, job_id: str) -> str:
         ) from None
 
 
-def _told(session: HubSession, job_id: str, topic: str) -> dict[str, Any] | None:
+def _told(session: HubSession, job_id: str, topic: str, data: int = 0) -> dict[str, Any] | None:
     """What the hub's part of a running job says; nothing before it began and after it ended."""
     try:
-        told: dict[str, Any] = session.ask("tell", job=job_id, topic=topic)["told"]
+        told: dict[str, Any] = session.ask("tell", job=job_id, topic=topic, data=data)["told"]
     except HubRefused as error:
         if error.kind in _NO_JOB_PROCESS:
             return None
@@ -345,8 +363,7 @@ def _decoded(letters: Mapping[str, Any]) -> dict[str, bytes]:
 
 def _opened(left: _Left, kit: Kit, settings: SiteSettings, text: str) -> SelectionResult:
     """The result, or the error that says most; what does not open was not written by a member."""
-    job, key, forged = JointJob.from_text(text), settings.key(), None
-    chair = job.chair if job.chair in job.parties else HUB
+    chair, key, forged = chair_of(text), settings.key(), None
     reports: list[Report] = []
     for name, letter in left.letters.items():
         public = settings.pinned.get(name)

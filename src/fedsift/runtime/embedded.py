@@ -24,6 +24,7 @@ from fedsift.runtime.exchange import DEFAULT_TIMEOUT_SECONDS, Exchange
 from fedsift.runtime.node import Node
 from fedsift.runtime.outcome import Outcome, phase_seconds
 from fedsift.runtime.session import Address, Observer, Session
+from fedsift.runtime.threads import one_thread_each
 
 R = TypeVar("R")
 
@@ -78,7 +79,8 @@ def run_embedded(
     start = time.perf_counter()
     try:
         door = exchange.door(Address(party, driver.role_name))
-        value = _result(workers[party].submit(driver.drive(door)), on_interrupt)
+        with one_thread_each():
+            value = _result(workers[party].submit(driver.drive(door)), on_interrupt)
     finally:
         for worker in workers.values():
             worker.close()

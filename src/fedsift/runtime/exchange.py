@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from fedsift.errors import FedsiftError, PartyFailed, PolicyViolation, RunEnded, UndeclaredFlow
 from fedsift.protocol.codec import Done, Fault
@@ -121,6 +121,9 @@ class Door:
 class Exchange:
     """The state of one run in this process: session, nodes, time limits."""
 
+    abroad: ClassVar[bool] = False
+    """Whether answers may go to other organisations."""
+
     def __init__(self, session: Session, nodes: Mapping[str, Node], timeout_seconds: float) -> None:
         self.session = session
         self.nodes = nodes
@@ -201,7 +204,9 @@ class Exchange:
             return frame
         except Exception as error:
             _log.debug("party %s failed", receiver.party, exc_info=True)
-            return session.codec.encode(fault_of(error))
+            if self.abroad and isinstance(error, FedsiftError):
+                _log.error("%s", error.one_line)  # others may be told less
+            return session.codec.encode(fault_of(error, abroad=self.abroad))
 
     def saw(
         self, frame: bytes, message: Message, round_number: int, sender: Address, receiver: Address

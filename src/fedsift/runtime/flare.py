@@ -5,8 +5,9 @@
 A job carries the text of a job and its submitter's warrants, no code. Everything else comes from
 the member's own folder, ``local/fedsift`` of its start-up kit. FLARE hands out two tasks: *setup*
 (has everybody accepted the job?) and *work* (play your part). The protocols themselves run from
-member to member, through sealed lines. The hub learns counts and codes, and keeps sealed letters
-for the submitter in ``fedsift/<member>.letter`` of the job's result.
+member to member, through sealed lines. The hub learns counts and codes, passes sealed news on to a
+submitter who watches, and keeps sealed letters for the submitter in ``fedsift/<member>.letter`` of
+the job's result.
 """
 
 from __future__ import annotations
@@ -40,13 +41,14 @@ LETTERS = "fedsift.letters"
 """Topic of letters to the hub, and of the command by which the submitter asks for them."""
 
 PROGRESS = "fedsift.progress"
-"""Topic of counts to the hub."""
+"""Topic of counts and sealed news to the hub."""
 
 RESULT_FOLDER = "fedsift"
 LETTER_SUFFIX, STATUS_FILE = ".letter", "status.json"
 
 _SITE, _LETTER, _FAILED, _DROVE = "site", "letter", "failed", "drove"
-_CODE, _STAGE, _ROUND = "code", "stage", "round"
+_CODE, _STAGE, _ROUND, _NEWS = "code", "stage", "round", "news"
+_MOST_NEWS_BYTES = 1_000_000
 _SETUP_SECONDS = 300
 _REPORT_SECONDS = 2.0
 _SEND_SECONDS = 15.0
@@ -124,6 +126,7 @@ class SiteExecutor(Executor):
         content[_SITE], content[_FAILED] = self._name, bool(report.code)
         content[_DROVE] = member.progress is not None
         content[_LETTER] = member.letter(report) if report.result or report.code else b""
+        content[_NEWS] = member.news()
         limit = member.work.patience.trip(len(content[_LETTER]))
         if self._line.aborted:
             limit = min(limit, _LINGER_SECONDS)
@@ -139,6 +142,8 @@ class SiteExecutor(Executor):
             content = Shareable()
             progress = self._member.progress if self._member else None
             content[_STAGE], content[_ROUND] = progress or (0, 0)
+            content[_SITE] = self._name
+            content[_NEWS] = self._member.news() if self._member else b""
             try:
                 self._line.send(HUB, PROGRESS, content, _SEND_SECONDS)
                 heard = time.monotonic()
@@ -167,6 +172,9 @@ class HubController(Controller):
         self._told: set[str] = set()
         self._driver_failed = False
         self._place = (0, 0)
+        self._own: Member | None = None
+        self._news: dict[str, bytes] = {}
+        self._n_news = 0
         self._sites: tuple[str, ...] = ()
         self._done = False
         self._fetched = threading.Event()
@@ -185,7 +193,7 @@ class HubController(Controller):
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Walk through the job."""
-        own = self._set_up(abort_signal, fl_ctx)
+        own = self._own = self._set_up(abort_signal, fl_ctx)
         if not self._refused and not abort_signal.triggered:
             task = Task(WORK, Shareable(), result_received_cb=self._take_result)
             self.broadcast(task, fl_ctx, targets=list(self._sites), min_responses=len(self._sites))
@@ -264,6 +272,7 @@ class HubController(Controller):
         if site not in self._sites or not isinstance(letter, bytes):
             return make_reply(ReturnCode.BAD_REQUEST_DATA)
         failed, drove = bool(request.get(_FAILED)), bool(request.get(_DROVE))
+        self._keep_news(site, request.get(_NEWS))
         self._note(site, letter, failed=failed, drove=drove)
         return make_reply(ReturnCode.OK)
 
@@ -279,10 +288,24 @@ class HubController(Controller):
         place = request.get(_STAGE), request.get(_ROUND)
         if all(isinstance(number, int) for number in place) and place > self._place:
             self._place = place
+        if request.get(_SITE) in self._sites:
+            self._keep_news(request.get(_SITE), request.get(_NEWS))
         return make_reply(ReturnCode.OK)
 
+    def _keep_news(self, site: str, news: Any) -> None:
+        """The latest of every member; in memory only, as the result tells all of it."""
+        if isinstance(news, bytes) and 0 < len(news) <= _MOST_NEWS_BYTES:
+            self._news[site] = news
+            self._n_news += 1
+
     def _show_letters(self, topic: str, data: Any, fl_ctx: Any) -> dict[str, Any]:  # noqa: ARG002
-        """How far the job is and, once it has ended, what it left: FLARE itself takes longer."""
+        """How far the job is and, once it has ended, what it left: FLARE itself takes longer.
+
+        ``data`` is how many pieces of news the submitter has been passed already.
+        """
+        if self._own is not None:
+            self._keep_news(HUB, self._own.news())
+        news = self._news if self._n_news != data else {}
         letters = self._folder.glob(f"*{LETTER_SUFFIX}") if self._done else ()
         texts = {
             path.name.removesuffix(LETTER_SUFFIX): base64.b64encode(path.read_bytes()).decode()
@@ -290,7 +313,13 @@ class HubController(Controller):
         }
         if self._done:
             self._fetched.set()
-        return {"done": self._done, "status": self._status(), "letters": texts}
+        return {
+            "done": self._done,
+            "status": self._status(),
+            "letters": texts,
+            "news": {site: base64.b64encode(one).decode() for site, one in news.items()},
+            "n_news": self._n_news,
+        }
 
     def _status(self) -> dict[str, Any]:
         stage, round_number = self._place

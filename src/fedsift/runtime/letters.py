@@ -3,7 +3,8 @@
 """What passes between a submitter and the members of a run, readable by them alone.
 
 The submitter warrants its job to every member, so that a hub cannot start one in its name. At the
-end members report to the submitter: the chair the result, or each why it could not go on.
+end members report to the submitter: the chair the result, or each why it could not go on. To a
+submitter who watches, the chair tells on the way how far the job is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -27,6 +29,7 @@ from fedsift.errors import (
     RunEnded,
 )
 from fedsift.runtime.exchange import shown
+from fedsift.runtime.news import News
 from fedsift.runtime.session import fault_of
 
 
@@ -121,7 +124,7 @@ class Report(msgspec.Struct, frozen=True):
             where = (error.party, error.message, error.round_number, error.reason, error.cause_code)
             return cls(site, None, error.code, error.found, "", "", drove, *where)
         if isinstance(error, FedsiftError):
-            return cls(site, None, error.code, error.found, error.needed, error.action, drove)
+            return cls(site, None, error.code, *error.for_others, drove)
         found = f"Site {site!r} failed: {fault_of(error).text}."
         return cls(site, None, ProtocolError.code, found, drove=drove)
 
@@ -167,6 +170,29 @@ def open_report(
         ) from None
 
 
+def seal_news(
+    news: News, site: str, key: OrganisationKey, submitter: str, public: bytes, job: str
+) -> bytes:
+    """News that only the submitter can read."""
+    content = msgspec.msgpack.encode(news, enc_hook=_number)
+    return seal_letter(site, key, submitter, public, f"news {fingerprint_of(job)}", content)
+
+
+def open_news(
+    letter: bytes, submitter: str, key: OrganisationKey, site: str, public: bytes, job: str
+) -> News:
+    """A member's news of this job, if that member really wrote it."""
+    opened = open_letter(submitter, key, site, public, f"news {fingerprint_of(job)}", letter)
+    try:
+        return msgspec.msgpack.decode(opened, type=News)
+    except msgspec.MsgspecError:
+        raise BadEnvelope(
+            f"The news of {site!r} cannot be read.",
+            "Members and submitter must run the same version of fedsift.",
+            "Compare the versions.",
+        ) from None
+
+
 def telling(reports: Iterable[Report]) -> Report | None:
     """The one report that says most.
 
@@ -185,6 +211,11 @@ def telling(reports: Iterable[Report]) -> Report | None:
         return 3 if report.code == PartyFailed.code else 4
 
     return min(reports, key=rank, default=None)
+
+
+def _number(value: Any) -> Any:
+    """Numbers of numpy as Python has them; what is no number is left out."""
+    return value.tolist() if hasattr(value, "tolist") else None
 
 
 def _kinds() -> dict[str, type[FedsiftError]]:

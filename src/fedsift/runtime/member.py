@@ -13,11 +13,19 @@ from typing import Protocol
 
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.errors import FedsiftError
-from fedsift.runtime.letters import Report, check_warrant, fingerprint_of, seal_report
+from fedsift.runtime.letters import (
+    Report,
+    check_warrant,
+    fingerprint_of,
+    seal_news,
+    seal_report,
+)
 from fedsift.runtime.line import Line, Patience
+from fedsift.runtime.news import News, NewsDesk
 from fedsift.runtime.play import Player
 from fedsift.runtime.relay import SitePlayer
 from fedsift.runtime.sealed import SealedLine
+from fedsift.runtime.session import Observer
 
 _MAKER = "fedsift.deploy.site"
 """Where :func:`make_site` is, the only code that a job can start; it is not the job's choice."""
@@ -57,7 +65,12 @@ class SiteWork(Protocol):
         """How long to wait for the others."""
         ...
 
-    def run(self, player: Player) -> bytes | None:
+    @property
+    def tells_news(self) -> bool:
+        """Whether the submitter watches, and is told by this member how far the job is."""
+        ...
+
+    def run(self, player: Player, observer: Observer | None = None) -> bytes | None:
         """Play this member's part; the chair returns the encoded result, the others nothing."""
         ...
 
@@ -89,6 +102,8 @@ class Member:
         check_warrant(job, name, work.key, submitter, public, warrants.get(name, ""))
         self.work = work
         self._player: SitePlayer | None = None
+        self._desk = NewsDesk(name) if work.tells_news else None
+        self._told = 0
 
     @property
     def takes_part(self) -> bool:
@@ -113,11 +128,27 @@ class Member:
             )
             with SitePlayer(self.work.members, sealed, self.work.patience) as player:
                 self._player = player
-                result = self.work.run(player)
+                result = self.work.run(player, self._desk)
         except Exception as error:
             log_failure(error)
             return Report.of_error(self.name, error, drove=self.progress is not None)
         return Report(self.name, result)
+
+    def news(self) -> bytes:
+        """What has happened so far, sealed for the submitter; nothing if it knows that already.
+
+        News is a courtesy: what goes wrong with it is no reason to end a job.
+        """
+        try:
+            news = News() if self._desk is None else self._desk.news()
+            if news.number <= self._told:
+                return b""
+            sealed = seal_news(news, self.name, self.work.key, *self.work.submitter, self._job)
+        except Exception as error:
+            log_failure(error)
+            return b""
+        self._told = news.number
+        return sealed
 
     def letter(self, report: Report) -> bytes:
         """A report, sealed for the submitter."""

@@ -40,7 +40,7 @@ from fedsift.runtime.relay_state import RunState
 from fedsift.runtime.relay_wire import Tally
 from fedsift.runtime.sealed import SealedLine, aborted
 from fedsift.runtime.session import Observer, fault_of
-from fedsift.runtime.threads import in_thread
+from fedsift.runtime.threads import in_thread, one_thread_each
 
 _TICK_SECONDS = 0.2
 """How often a wait looks whether the engine has given up."""
@@ -138,9 +138,10 @@ class SitePlayer:
         self._stage = stage
         self._desk.open(stage)
         try:
-            if isinstance(stage.driver, Absent):
-                return self._attend(stage)
-            return self._drive(stage, stage.driver, on_interrupt)
+            with one_thread_each():
+                if isinstance(stage.driver, Absent):
+                    return self._attend(stage)
+                return self._drive(stage, stage.driver, on_interrupt)
         except RunEnded as error:
             raise self._reason() or error from None
         except BaseException as error:
@@ -155,6 +156,7 @@ class SitePlayer:
     ) -> Outcome:
         """Walk through the protocol, close the stage everywhere and add up all counts."""
         node = stage.nodes[stage.driver_address.party]
+        driver.watcher = getattr(stage.observer, "step", None)
         work = node.submit(driver.drive(stage.door(stage.driver_address)))
         value = self._result(work, on_interrupt)
         seconds = [stage.phases()]
@@ -246,7 +248,7 @@ class SitePlayer:
     def _give_up(self, error: BaseException) -> None:
         """Tell the others, unless the run has ended already."""
         if self._state.ending is None:
-            fault = fault_of(error)
+            fault = fault_of(error, abroad=True)
             if isinstance(error, KeyboardInterrupt):
                 fault = Fault(RunEnded.code, "the run was interrupted")
             self._courier.cancel(fault)

@@ -83,7 +83,7 @@ class Desk:
         except FedsiftError as error:
             if self._state.ending is not None:
                 return pack(self._over(self._state.ending))
-            fault = fault_of(error)
+            fault = fault_of(error, abroad=True)
             return pack(Refusal(fault.code, fault.text))
 
     def _reply(self, site: str, question: Question) -> Reply:
@@ -135,7 +135,7 @@ class Desk:
         try:
             request = stage.request_of(site, task.call)
         except FedsiftError as error:
-            task.answer.set_result(stage.session.codec.encode(fault_of(error)))
+            task.answer.set_result(stage.session.codec.encode(fault_of(error, abroad=True)))
             return
         work = stage.nodes[request.receiver.party].submit(stage.serve(request))
         work.add_done_callback(_hand_on(task.answer))

@@ -8,6 +8,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from fedsift.errors import BadFrame, ParameterError, UndeclaredFlow
 from fedsift.protocol.absent import Absent
@@ -32,6 +33,8 @@ class Stage(Exchange):
     the askers count that too, so it is for this site's own view only.
     """
 
+    abroad: ClassVar[bool] = True
+
     def __init__(
         self,
         number: int,
@@ -46,6 +49,7 @@ class Stage(Exchange):
         observer: Observer | None,
     ) -> None:
         self.number = number
+        self.observer = observer
         self.closed = False
         self.latest_round = 0
         self._courier = courier

@@ -168,8 +168,12 @@ class Session:
         self.ledger.merge(msgspec.convert(saved["disclosures"], list[Disclosure]))
 
 
-def fault_of(error: BaseException) -> Fault:
-    """What another party may know of an error: our own texts carry no values, others stay home."""
+def fault_of(error: BaseException, *, abroad: bool = False) -> Fault:
+    """What another party may know of an error: our own texts carry no values, others stay home.
+
+    ``abroad`` is for other organisations, which learn no names of columns and files either.
+    """
     if isinstance(error, FedsiftError):
-        return Fault(error.code, str(error))
+        text = " ".join(part for part in error.for_others if part) if abroad else str(error)
+        return Fault(error.code, text)
     return Fault("E000", f"internal error ({type(error).__name__})")

@@ -1,0 +1,46 @@
+"""What a plan says of a job between organisations, against a run on a real federation."""
+
+import pandas as pd
+import pytest
+
+from fedsift.cli.predicting import predicted
+from fedsift.cli.prepare import read_job
+from fedsift.cli.shapes import prepare_shapes
+from fedsift.deploy.local import LocalFederation
+from flare_helpers import HORIZONTAL, PARTIES, Tables
+
+pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed")
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    return Tables(tmp_path_factory.mktemp("tables"))
+
+
+@pytest.fixture(scope="module")
+def federation(tables):
+    parties = {party: tables.data(party, horizontal=False) for party in PARTIES}
+    with LocalFederation(parties, checkpoints=False) as federation:
+        yield federation
+
+
+@pytest.mark.parametrize("name", ["interaction", "fedsdg", "dcfs"])
+def test_the_counts_are_known_from_the_sizes_of_the_tables(federation, tables, name):
+    horizontal, shapes = name in HORIZONTAL, []
+    for party in PARTIES:
+        federation.set_party(party, tables.data(party, horizontal=horizontal), None)
+        table = tables.rows(party) if horizontal else tables.columns(party)
+        frame = pd.read_csv(table).drop(columns=["customer", "default", "region"], errors="ignore")
+        shapes.append(f"{party}={len(frame)}x{frame.shape[1]}")
+    job = tables.job(name)
+
+    ran = federation.submit(job)
+    common = None if horizontal else ran.shape["n_rows"]
+    told = predicted(prepare_shapes(read_job(job, engine="flare"), shapes, 2, common))
+
+    assert (told.rounds, told.messages) == (ran.traffic.rounds, ran.traffic.messages)
+    assert told.ciphertexts == ran.traffic.ciphertexts
+    assert told.n_bytes == pytest.approx(ran.traffic.n_bytes, rel=0.1)
+    assert told.seconds == pytest.approx(told.cpu_seconds + sum(told.waiting.values()))
