@@ -74,6 +74,14 @@ def test_steps_and_predictions(federation):
     assert np.array_equal(again.predictions_, chain.predictions_)
 
 
+def test_an_elimination_may_stand_before_a_training(federation):
+    exact = fs.FedSDGSelector(n_features_to_select=3, gates="none", init="constant", **NETWORK)
+    chain = fs.Chain([exact, *steps()[-1:]], random_state=0)
+    result = chain.fit(federation).result_
+    assert [step.method for step in result.steps] == ["fedsdg", "train"]
+    assert result.n_selected == 3
+
+
 def test_a_result_survives_its_file(federation, tmp_path):
     result = fs.Chain(steps()[:2], random_state=5).fit(federation).result_
 

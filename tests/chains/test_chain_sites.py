@@ -1,5 +1,6 @@
 """Chained jobs on the parties' own tables: in one process, and at sites of their own."""
 
+import shutil
 from collections import Counter
 
 import msgspec
@@ -175,6 +176,43 @@ def test_sites_come_to_the_same_result(whole, tmp_path):
     assert kept == {"bank": texts, "shop": [], "store": [], "mill": []}
 
 
+def predicted_by(folder, text):
+    """What the model of a folder predicts for the rows of a file of predictions."""
+    model = fs.FedSDGSelector.load(folder)
+    rows = [line.split(",")[0] for line in text.splitlines()[1:]]
+    frame = people().set_index("id").loc[rows].reset_index()
+    parties = {party: list(part["columns"]) for party, part in model._parts.items()}
+    tables = {party: frame[own] for party, own in parties.items() if own}
+    return model.predict(fs.Federation.vertical(tables, ("bank", frame["paid"]))).tolist()
+
+
+def test_every_site_keeps_its_own_part_of_the_model(whole, tmp_path):
+    """Together they are the model: it predicts what was predicted in the run."""
+    job, homes, _, result, texts = whole
+    models = {}
+
+    def script(job, own, player):
+        (site,) = own or ["hub"]
+        return run_chain(job, own, player, keep_model=lambda model: models.update({site: model}))
+
+    at_sites(job, homes, script)
+    in_model = {party for party, names in result.steps[3].scores.items() if names} | {"bank"}
+
+    assert set(models) == in_model
+    for site, model in models.items():
+        assert list(model.parts) == [site]
+        model.save(tmp_path / site)
+        files = sorted(path.name for path in (tmp_path / site).iterdir())
+        header = ["model.json"] if site == "bank" else []
+        assert files == [f"{site}.fedsift-part", *header]
+        for path in (tmp_path / site).iterdir():
+            shutil.copy(path, tmp_path)
+    predictions = [line.split(",")[1] for line in texts[0].splitlines()[1:]]
+    assert predicted_by(tmp_path, texts[0]) == predictions
+    header = (tmp_path / "model.json").read_text()
+    assert not any(name in header for own in COLUMNS.values() for name in own)
+
+
 def test_the_same_steps_horizontally():
     steps = (
         JointStep(method="filter", parameters=PLAIN | {"score": "mi", "n_features_to_select": 2}),
@@ -291,8 +329,11 @@ class TestGoingOn:
         with pytest.raises(Cut):
             run_chain(job, homes_of(job), observer=Observed(at, after=after), place=tmp_path)
 
-        again = Observed()
-        result = run_chain(job, homes_of(job), observer=again, place=tmp_path)
+        again, texts = Observed(), []
+        script = ChainScript(
+            job, homes_of(job), observer=again, place=tmp_path, keep_predictions=texts.append
+        )
+        result = script.run()
 
         assert result.selected == undisturbed.selected
         assert [s.method for s in result.steps] == [s.method for s in undisturbed.steps]
@@ -300,6 +341,9 @@ class TestGoingOn:
         assert not again.seen[not_again]
         assert not list(tmp_path.iterdir())
         assert {row.step for row in result.disclosures} == {0, 1, 2, 3, 4}
+        script.model_.save(tmp_path / "model")
+        predictions = [line.split(",")[1] for line in texts[0].splitlines()[1:]]
+        assert predicted_by(tmp_path / "model", texts[0]) == predictions
 
     def test_sites_agree_on_the_last_finished_step(self, undisturbed, tmp_path):
         job = chained(*self.steps)

@@ -10,6 +10,7 @@ SELECTORS = [
     fs.FilterSelector(),
     fs.FilterSelector("f", n_features_to_select=0.5, disclose="counts"),
     fs.FilterSelector("mi", n_features_to_select=1, parties=3),
+    fs.FilterSelector("gini", n_features_to_select=1, bins=[0.0, 1.0], release_epsilon=1.0),
     fs.FilterSelector("variance", n_features_to_select=1),
 ]
 

@@ -36,7 +36,7 @@ class FederatedSelector(SelectorMixin, BaseEstimator):
         return Wanted()
 
     def _asked(self, setting):  # noqa: ARG002 - some methods find out other things by setting
-        """What the result of a run needs of the parties besides remarks."""
+        """What the result of a run needs of the parties."""
         return Asked()
 
     @abstractmethod

@@ -37,6 +37,8 @@ from fedsift.selectors.chain_results import (
 )
 from fedsift.selectors.execution import Plan, policies_for
 from fedsift.selectors.fedsdg import FedSDGSelector
+from fedsift.selectors.fedsdg_settings import params_for
+from fedsift.selectors.release import refuse_checkpoints
 
 _MODEL = "model"
 
@@ -45,8 +47,8 @@ class Chain:
     """Run selectors one after the other; one plan, one ledger and one result for all of them.
 
     A step sees the features that the step before it selected, and the parties that own any. The
-    label holder always stays. A ``FedSDGSelector`` with ``gates="none"`` as the last step trains a
-    model on what is left.
+    label holder always stays. A ``FedSDGSelector`` with ``gates="none"`` and no number of features
+    as the last step trains a model on what is left.
 
     Parameters
     ----------
@@ -208,6 +210,9 @@ class Chain:
             selector.set_params(checkpoint=step_place(place, number))
         if "on_epoch" in inspect.signature(selector.run).parameters:
             options["on_epoch"] = getattr(options["observer"], "epoch", None)
+        if hasattr(options["observer"], "begin"):
+            n_steps = len(self.steps) + (self.held_out is not None)
+            options["observer"].begin(number, n_steps, self._name(selector))
         result = selector.run(left, **options).result_
         self.selectors_.append(selector)
         self._results.append(tagged(result, number, self._name(selector)))
@@ -234,8 +239,9 @@ class Chain:
 
     @staticmethod
     def _name(selector):
-        """As in job files."""
-        if isinstance(selector, FedSDGSelector) and selector.gates == "none":
+        """As in job files; without gates and without a number nothing is selected."""
+        training = isinstance(selector, FedSDGSelector) and selector.gates == "none"
+        if training and selector.n_features_to_select == "auto":
             return TRAIN
         module = type(selector).__module__
         return module.rpartition(".")[2]
@@ -258,7 +264,7 @@ class Chain:
         from fedsift.protocol import Absent
 
         selector = self._selector(len(self.steps), federation)
-        params = selector._params(federation)
+        params = params_for(selector, federation)
         holders = [party for party in federation.tables if party != federation.label_holder]
         nodes = {federation.label_holder: (Absent(fedsdg_predict.Predictor),)}
         nodes |= {party: (Absent(FeatureHolder),) for party in holders}
@@ -347,6 +353,7 @@ class Chain:
             )
         if not self.steps:
             raise ParameterError("The chain has no steps.", "One at least is needed.", "Add one.")
+        refuse_checkpoints((one.get_params(deep=False) for one in self.steps), self.checkpoint)
         self._everybody = {*federation.parties}
         last = self._name(self.steps[-1])
         if any(self._name(step) == TRAIN for step in self.steps[:-1]):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +21,18 @@ import numpy as np
 
 from fedsift.data.outline import JointFederation, TableOutline
 from fedsift.data.part import Part
-from fedsift.data.state_files import State
 from fedsift.errors import ValueProblem
 from fedsift.job_steps import PREDICT, TRAIN
-from fedsift.methods import chain, meeting
-from fedsift.methods.fedsdg_messages import Params, messages_to_predict
+from fedsift.methods import chain
+from fedsift.methods.fedsdg_messages import messages_to_predict
 from fedsift.methods.meeting_terms import Agreed
-from fedsift.protocol import Absent, Role
+from fedsift.protocol import Role
 from fedsift.result import SelectionResult
 from fedsift.runtime import EMBEDDED, Outcome, Player
-from fedsift.runtime.exchange import DEFAULT_TIMEOUT_SECONDS
 from fedsift.runtime.outcome import added
 from fedsift.runtime.session import Observer
 from fedsift.selectors.chain_files import StepFiles, digest_of, forget_places, step_place
+from fedsift.selectors.chain_model import ChainModel
 from fedsift.selectors.chain_plan import Opening
 from fedsift.selectors.chain_results import (
     Rows,
@@ -47,14 +45,14 @@ from fedsift.selectors.chain_results import (
     summed,
     tagged,
 )
+from fedsift.selectors.chain_state import ChainState, Keep, names_of
 from fedsift.selectors.execution import Plan, Prepared, execute
 from fedsift.selectors.joint import Home, JointScript, together
 from fedsift.selectors.joint_job import JointJob
+from fedsift.selectors.release import refuse_checkpoints
 
 _STAGES = 3
 """Stages of a step that a joint run plays: meeting, method, findings."""
-
-Keep = Callable[[str, dict[str, Any]], None]
 
 
 def run_chain(
@@ -66,6 +64,7 @@ def run_chain(
     place: Path | None = None,
     keep_own: Keep | None = None,
     keep_predictions: Callable[[str], None] | None = None,
+    keep_model: Callable[[ChainModel], None] | None = None,
 ) -> SelectionResult | None:
     """Play this site's part of a chained job.
 
@@ -86,13 +85,17 @@ def run_chain(
         Given what each party at home may keep of every step for itself.
     keep_predictions : callable, optional
         Given the predictions at the label holder, as the text of a CSV file.
+    keep_model : callable, optional
+        Given the parts of a trained model that belong to the parties at home.
 
     Returns
     -------
     result : SelectionResult or None
         At the site of the chair.
     """
-    return ChainScript(job, homes, player, observer, place, keep_own, keep_predictions).run()
+    return ChainScript(
+        job, homes, player, observer, place, keep_own, keep_predictions, keep_model
+    ).run()
 
 
 def plan_chain(job: JointJob, homes: Mapping[str, Home]) -> tuple[JointFederation, Plan]:
@@ -100,47 +103,12 @@ def plan_chain(job: JointJob, homes: Mapping[str, Home]) -> tuple[JointFederatio
     return Opening(job, homes, EMBEDDED).plan()
 
 
-class ChainScript:
+class ChainScript(ChainState):
     """One run of a chain at one site."""
-
-    def __init__(
-        self,
-        job: JointJob,
-        homes: Mapping[str, Home],
-        player: Player = EMBEDDED,
-        observer: Observer | None = None,
-        place: Path | None = None,
-        keep_own: Keep | None = None,
-        keep_predictions: Callable[[str], None] | None = None,
-    ) -> None:
-        self._job = job
-        self._player = player
-        self._observer = observer
-        self._place = place
-        self._keep_own = keep_own
-        self._keep_predictions = keep_predictions
-        self._opening = Opening(job, homes, player, observer)
-        everybody = (*job.parties, *job.neutrals)
-        self._at_home = [p for p in everybody if player.home is None or p in player.home]
-        self._homes = {party: homes.get(party, Home()) for party in self._at_home}
-        self._neutrals = tuple(party for party in job.neutrals if party != job.chair)
-        self._chairs_here = job.chair in self._at_home
-        self._run = ""
-        # What is left; columns and parts of those at home only.
-        self._parties = job.parties
-        self._n_features = 0
-        self._columns: dict[str, tuple[str, ...]] = {}
-        self._rows: dict[str, tuple[Rows, Rows]] = {}
-        self._whole: dict[str, Part] = {}
-        self._models: dict[str, State] = {}
-        self._params: Params | None = None
-        self._start: SelectionResult | None = None
-        self._results: list[SelectionResult] = []
-        self.interrupted_ = False
-        self.model_: Any = None
 
     def run(self) -> SelectionResult | None:
         """All steps that are not finished yet."""
+        refuse_checkpoints((step.parameters for step in self._job.steps), self._place)
         if self._player.home is None:
             with warnings.catch_warnings():
                 # The run itself warns too.
@@ -163,6 +131,7 @@ class ChainScript:
         else:
             for party, own in files.items():
                 self._take_over(party, own.load(done))
+            self._note_model()
         for number in range(max(done, 0) + 1, len(self._job.steps) + 1):
             try:
                 self._step(number)
@@ -283,6 +252,9 @@ class ChainScript:
 
     def _step(self, number: int) -> None:
         name = self._job.steps[number - 1].method
+        begin = getattr(self._observer, "begin", None)
+        if begin is not None:
+            begin(number, len(self._job.steps), name)
         if name == PREDICT:
             self._predict(number)
             return
@@ -298,6 +270,8 @@ class ChainScript:
         self._let_stay(number, name, result)
         if result is not None:
             self._results[-1] = self._with_cost(self._results[-1], number)
+        if name == TRAIN:
+            self._note_model()
 
     def _run_step(self, number: int, name: str, job: JointJob) -> SelectionResult | None:
         place = None
@@ -311,7 +285,6 @@ class ChainScript:
         result = script.run()
         if name == TRAIN:
             self._models, self._params = script.model(), selector._trained_with
-            self.model_ = selector
         if result is not None:
             self._results.append(tagged(result, number, name))
             self.interrupted_ = getattr(selector, "interrupted_", False)
@@ -323,29 +296,13 @@ class ChainScript:
             return None
         return lambda party, known: keep(party, {"step": number, "method": name, **known})
 
-    def _home(self, party: str) -> Home:
-        """A party at home with the rows and columns that are left."""
-        policy = self._homes[party].policy
-        part = self._part(party, apart=False)
-        return Home(None, policy) if part is None else Home.of(part, policy)
-
-    def _part(self, party: str, *, apart: bool) -> Part | None:
-        if party not in self._whole:
-            return None
-        rows = self._rows[party][1 if apart else 0]
-        part = self._whole[party].take(rows).select(self._columns[party])
-        return part if apart else replace(part, has_gaps=False)
-
-    def _takes_part(self, job: JointJob) -> bool:
-        return any(party in job.parties or party == job.neutral for party in self._at_home)
-
     def _let_stay(self, number: int, name: str, result: SelectionResult | None) -> None:
         """The chair tells everybody what is left after a step."""
         chair, before = self._job.chair, self._parties
         here: dict[str, Role] = {}
         parties, features = before, dict[str, tuple[str, ...]]()
         if result is not None and name == TRAIN:
-            features = {party: self._names_of(result, party) for party in before}
+            features = {party: names_of(result, party) for party in before}
         elif result is not None:
             features = {party: tuple(result.selected.get(party, ())) for party in before}
             parties = staying(self._job.setting, chair, before, features)
@@ -371,10 +328,6 @@ class ChainScript:
                 _, self._parties, self._n_features = role.staying
         if chair in self._columns and result is not None:
             self._columns[chair] = features.get(chair, ())
-
-    def _names_of(self, result: SelectionResult, party: str) -> tuple[str, ...]:
-        """All features of a party in a training, which selects nothing."""
-        return tuple(result.scores.get(party, result.selected.get(party, ())))
 
     def _with_cost(self, result: SelectionResult, number: int) -> SelectionResult:
         """A step's result with what it cost to tell everybody about it."""
@@ -450,60 +403,3 @@ class ChainScript:
             seed=self._job.steps[number - 1].seed,
         )
         self._results.append(tagged(result, number, PREDICT))
-
-    # The stages
-
-    def _guest(
-        self, party: str, done: chain.StepsDone | None = None, n_rows: int = 0
-    ) -> chain.Guest:
-        nothing = chain.StepsDone("", (), keeps=False)
-        return chain.Guest(self._parties, self._columns[party], n_rows, done or nothing)
-
-    def _play(self, here: Mapping[str, Role], parties: tuple[str, ...]) -> Outcome:
-        nodes = chain.build_nodes(self._job.chair, self._neutrals, parties, here)
-        return self._player.play(
-            chain.PROTOCOL,
-            nodes,
-            policies={party: home.policy for party, home in self._homes.items()},
-            timeout_seconds=self._job.timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
-            observer=self._observer,
-        )
-
-    def _watch(self, n_stages: int) -> None:
-        """Be there without a role until the others are done."""
-        for _ in range(n_stages):
-            self._player.play(meeting.PROTOCOL, {self._job.chair: (Absent(meeting.Chair),)})
-
-    # Finished steps
-
-    def _save(self, files: Mapping[str, StepFiles], step: int) -> None:
-        for party, own in files.items():
-            rows, apart = self._rows.get(party, (None, None))
-            state: State = {
-                "parties": list(self._parties),
-                "n_features": self._n_features,
-                "columns": list(self._columns.get(party, ())),
-                "model": self._models.get(party, {}),
-                "params": {} if self._params is None else asdict(self._params),
-            }
-            if rows is not None:
-                state |= {"rows": rows, "apart": apart}
-            if party == self._job.chair and self._start is not None:
-                state["results"] = [one.to_json() for one in (self._start, *self._results)]
-            own.save(self._run, step, state)
-
-    def _take_over(self, party: str, state: State) -> None:
-        self._parties = tuple(state["parties"])
-        self._n_features = int(state["n_features"])
-        self._columns[party] = tuple(state["columns"])
-        if "rows" in state:
-            self._rows[party] = (state["rows"], state["apart"])
-        if state["model"]:
-            self._models[party] = state["model"]
-        if state["params"]:
-            self._params = Params(**state["params"])
-        if "results" in state:
-            start, *results = (
-                msgspec.json.decode(text, type=SelectionResult) for text in state["results"]
-            )
-            self._start, self._results = start, list(results)

@@ -31,6 +31,7 @@ from fedsift.runtime import EMBEDDED, Outcome, Player
 from fedsift.runtime.session import Observer
 from fedsift.selectors.chain_results import Rows, rows_apart
 from fedsift.selectors.execution import Plan
+from fedsift.selectors.fedsdg_settings import params_for
 from fedsift.selectors.joint import Home, JointScript
 from fedsift.selectors.joint_job import JointJob
 
@@ -209,7 +210,7 @@ class Opening(JointScript):
         from fedsift.methods import fedsdg_predict
         from fedsift.methods.fedsdg_client import FeatureHolder
 
-        params = job.selector()._params(federation)
+        params = params_for(job.selector(), federation)
         holders = [party for party in federation.tables if party != job.chair]
         nodes: dict[str, Any] = {job.chair: (Absent(fedsdg_predict.Predictor),)}
         nodes |= {party: (Absent(FeatureHolder),) for party in holders}

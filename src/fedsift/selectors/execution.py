@@ -40,6 +40,12 @@ class Prepared:
     notes: tuple[str, ...] = ()
     rows: Mapping[str, int] = field(default_factory=dict)
     epsilon: float | None = None
+    release_epsilon: float | None = None
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether what is told of rows is limited, so that remarks on them are kept back."""
+        return self.epsilon is not None or self.release_epsilon is not None
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,7 @@ def make_plan(prepared: Prepared, policies: Mapping[str, Policy]) -> Plan:
         min_bin_size=prepared.min_bin_size,
         rows=prepared.rows,
     )
-    check_epsilon(policies, prepared.epsilon)
+    check_epsilon(policies, prepared.epsilon, prepared.release_epsilon)
     planned = prepared.protocol.planned(prepared.used, placement)
     return Plan(prepared.protocol.name, tuple(planned), prepared.notes, prepared.security_bits)
 
@@ -138,7 +144,8 @@ def build_result(
     """A result from a method's outcome; cost, ledger, shapes and versions are filled in here.
 
     Selected names are listed in their owner's column order. ``history`` defaults to the traffic by
-    round; a method with steps of its own (epochs, rounds of a swarm) gives them instead.
+    round; a method with steps of its own (epochs, rounds of a swarm) gives them instead. Remarks on
+    the data are left out if rows have a budget of privacy: a single row can make one.
     """
     order = {party: list(table.feature_names) for party, table in federation.tables.items()}
     return SelectionResult(
@@ -165,7 +172,7 @@ def build_result(
         seed=seed,
         shape=shape_of(federation),
         versions=versions(),
-        warnings=(*federation.warnings, *warnings),
+        warnings=(*(() if prepared.has_budget else federation.warnings), *warnings),
     )
 
 

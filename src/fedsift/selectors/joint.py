@@ -381,20 +381,35 @@ class JointScript:
         found: Mapping[str, findings.Found],
     ) -> SelectionResult:
         """The method's result with what the other stages cost, disclosed and remarked."""
-        chair = self._job.chair
-        tables = {party: one.table_remarks for party, one in found.items()}
-        if chair in parts:
-            tables[chair] = remarks_of(parts[chair])
-        remarks = [text for party in self._job.parties for text in tables.get(party, ())]
-        on_labels = remarks_on({}, [federation.target]) if federation.target is not None else ()
         rows = [row for outcome in self._outcomes for row in outcome.ledger.rows()]
         return msgspec.structs.replace(
             result,
             traffic=together([outcome.transcript.traffic() for outcome in self._outcomes]),
             disclosures=with_prices(rows, result.parameters),
             timings=added([outcome.timings for outcome in self._outcomes]),
-            warnings=(*remarks, *on_labels, *self._remarks, *result.warnings),
+            warnings=(
+                *self._remarks_on(federation, parts, found),
+                *self._remarks,
+                *result.warnings,
+            ),
         )
+
+    def _remarks_on(
+        self,
+        federation: JointFederation,
+        parts: Mapping[str, Part],
+        found: Mapping[str, findings.Found],
+    ) -> list[str]:
+        """On everybody's tables and the labels; none where rows have a budget of privacy."""
+        if not self._asked.remarks:
+            return []
+        chair = self._job.chair
+        tables = {party: one.table_remarks for party, one in found.items()}
+        if chair in parts:
+            tables[chair] = remarks_of(parts[chair])
+        remarks = [text for party in self._job.parties for text in tables.get(party, ())]
+        on_labels = remarks_on({}, [federation.target]) if federation.target is not None else ()
+        return [*remarks, *on_labels]
 
 
 class _JointCarrier(Carrier):

@@ -62,6 +62,9 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         Who gets the result.
     resume : bool
         Go on with an interrupted run of the same job.
+    live : bool
+        Whether the submitter watches: the chair tells it on the way, sealed, what the result tells
+        at the end about counts, ledger and course.
     nonce : str
         Makes every submission a job of its own, so that nobody can pass off an older result.
     """
@@ -82,13 +85,20 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     timeout_seconds: float | None = None
     submitter: str = ""
     resume: bool = False
+    live: bool = False
     nonce: str = ""
     version: str = __version__
     format: str = FORMAT
 
     @classmethod
     def from_job(
-        cls, job: Job, *, submitter: str = "", resume: bool = False, nonce: str = ""
+        cls,
+        job: Job,
+        *,
+        submitter: str = "",
+        resume: bool = False,
+        live: bool = False,
+        nonce: str = "",
     ) -> JointJob:
         """The part of a job file that all sites may see."""
         data = job.data
@@ -113,6 +123,7 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             timeout_seconds=None if job.timeout_seconds is None else float(job.timeout_seconds),
             submitter=submitter,
             resume=resume,
+            live=live,
             nonce=nonce,
         )
         made.check()
@@ -144,7 +155,7 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def run_key(self) -> str:
         """Names the computation, whoever submits it and however often it is resumed."""
         same = msgspec.structs.replace(
-            self, submitter="", resume=False, nonce="", timeout_seconds=None
+            self, submitter="", resume=False, live=False, nonce="", timeout_seconds=None
         )
         return same.fingerprint
 

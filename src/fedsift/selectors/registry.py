@@ -124,7 +124,13 @@ METHODS = (
         "features",
         "fedsift.selectors:FPSOSelector",
         {"horizontal": "fedsift.methods.fpso:PROTOCOL"},
-        {"n_features_to_select": (int, float, str)},
+        {
+            "n_features_to_select": (int, float, str),
+            "epsilon": (int, float),
+            "delta": (int, float),
+            "n_blocks": (int,),
+            "n_votes": (int,),
+        },
         {"horizontal": "third-party"},
     ),
     Method(
@@ -141,6 +147,8 @@ METHODS = (
             "bins": (int, list, dict),
             "epsilon": (int, float),
             "delta": (int, float),
+            "release_epsilon": (int, float),
+            "release_delta": (int, float),
         },
         {"horizontal": "coordinator"},
     ),
