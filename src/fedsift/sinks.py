@@ -8,19 +8,70 @@ files. All of it is in the result already; nothing else leaves.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedsift.errors import FileProblem, MissingPackage
-from fedsift.report import curves
+from fedsift.report import curves, html
 from fedsift.report.view import clean
 from fedsift.result import SelectionResult
 
 MOST_LETTERS = 500
 """Longest value of a parameter that MLflow takes."""
+
+_AT_ONCE = 100
+"""Most entries that MLflow takes in one request, of any kind."""
+
+# MLflow reports on its users unless it is told not to, and waits minutes for a server that is away.
+_MLFLOW_SETTINGS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What a tracker is given of a result, under names that every tracker takes.
+
+    Parameters
+    ----------
+    numbers : tuple of (name, value, step)
+    parameters, tags : dict of str to str
+    files : dict of name to text
+    """
+
+    numbers: tuple[tuple[str, float, int], ...]
+    parameters: Mapping[str, str]
+    tags: Mapping[str, str]
+    files: Mapping[str, str]
+
+
+def entries_of(result: SelectionResult) -> Entries:
+    """Everything that is logged of a result; needs no tracker."""
+    parameters = {_key(name): text[:MOST_LETTERS] for name, text in parameters_of(result)}
+    tags = {
+        "fedsift.setting": clean(result.setting),
+        "fedsift.security": clean(result.security),
+        "fedsift.headline": clean(result.headline())[:MOST_LETTERS],
+    }
+    files = {"result.json": result.to_json() + "\n", "report.html": html.render(result)}
+    numbers = tuple((_key(name), value, step) for name, value, step in numbers_of(result))
+    return Entries(numbers, parameters, tags, files)
+
+
+def check_installed(*, mlflow: bool = False, tensorboard: bool = False) -> None:
+    """Refuse trackers whose packages are missing: before a long run rather than after it."""
+    if mlflow and importlib.util.find_spec("mlflow") is None:
+        raise _missing("MLflow", "mlflow")
+    if tensorboard and importlib.util.find_spec("tensorboard") is None:
+        raise _missing("TensorBoard", "tensorboard")
 
 
 def log_to_mlflow(
@@ -46,6 +97,8 @@ def log_to_mlflow(
     -------
     run_id : str
     """
+    for name, value in _MLFLOW_SETTINGS.items():
+        os.environ.setdefault(name, value)
     try:
         from mlflow.entities import Metric, Param, RunTag
         from mlflow.exceptions import MlflowException
@@ -53,24 +106,33 @@ def log_to_mlflow(
     except ImportError as error:
         raise _missing("MLflow", "mlflow") from error
 
+    entries = entries_of(result)
     try:
         client = MlflowClient(tracking_uri)
         known = client.get_experiment_by_name(experiment)
         number = known.experiment_id if known else client.create_experiment(experiment)
-        tags = {"fedsift.setting": result.setting, "fedsift.security": result.security}
-        run = client.create_run(number, run_name=run_name or result.method, tags=tags)
+        run = client.create_run(number, run_name=run_name or result.method)
         run_id: str = run.info.run_id
         start = run.info.start_time
-        client.log_batch(
-            run_id,
-            metrics=[Metric(_key(n), v, start, step) for n, v, step in numbers_of(result)][:1000],
-            params=[Param(_key(n), v[:MOST_LETTERS]) for n, v in parameters_of(result)][:100],
-            tags=[RunTag("fedsift.headline", clean(result.headline())[:MOST_LETTERS])],
-        )
+        client.log_batch(run_id, tags=[RunTag(*tag) for tag in entries.tags.items()])
+        parameters = [Param(*one) for one in entries.parameters.items()]
+        metrics = [Metric(name, value, start, step) for name, value, step in entries.numbers]
+        for first in range(0, len(parameters), _AT_ONCE):
+            client.log_batch(run_id, params=parameters[first : first + _AT_ONCE])
+        for first in range(0, len(metrics), _AT_ONCE):
+            client.log_batch(run_id, metrics=metrics[first : first + _AT_ONCE])
         with tempfile.TemporaryDirectory() as folder:
-            client.log_artifact(run_id, str(result.save(Path(folder) / "result.json")))
-            client.log_artifact(run_id, str(result.to_html(Path(folder) / "report.html")))
+            for name, text in entries.files.items():
+                path = Path(folder) / name
+                path.write_text(text, encoding="utf-8")
+                client.log_artifact(run_id, str(path))
         client.set_terminated(run_id)
+    except ImportError as error:
+        raise MissingPackage(
+            "This kind of MLflow store needs a package that is not installed.",
+            "A server needs none but mlflow-skinny, which the extra installs; a database does.",
+            "Name a server (http://...), or install the whole with: pip install mlflow",
+        ) from error
     except (MlflowException, OSError) as error:
         raise _unreachable("MLflow", error) from error
     return run_id
@@ -91,20 +153,20 @@ def log_to_tensorboard(result: SelectionResult, directory: str | os.PathLike[str
     except ImportError as error:
         raise _missing("TensorBoard", "tensorboard") from error
     target = Path(directory)
+    now = time.time()
     try:
         writer = EventFileWriter(str(target))
+        for name, number, step in entries_of(result).numbers:
+            value = Summary.Value(tag=name, simple_value=number)
+            writer.add_event(Event(wall_time=now, step=step, summary=Summary(value=[value])))
+        writer.close()
     except OSError as error:
         raise _unreachable("TensorBoard", error) from error
-    now = time.time()
-    for name, number, step in numbers_of(result):
-        value = Summary.Value(tag=_key(name), simple_value=number)
-        writer.add_event(Event(wall_time=now, step=step, summary=Summary(value=[value])))
-    writer.close()
     return target
 
 
 def numbers_of(result: SelectionResult) -> Iterator[tuple[str, float, int]]:
-    """Names, values and steps of everything that is a number."""
+    """Names, values and steps of everything that is a number; of a chain, step by step too."""
     yield "selected", float(result.n_selected), 0
     yield "traffic/bytes", float(result.traffic.n_bytes), 0
     yield "traffic/messages", float(result.traffic.messages), 0
@@ -124,6 +186,9 @@ def numbers_of(result: SelectionResult) -> Iterator[tuple[str, float, int]]:
             shown = "all parties" if name == curves.JOINT else name
             for x, y in points:
                 yield f"{group}/{shown}", y, int(x)
+    for number, step in enumerate(result.steps, start=1):
+        for name, value, place in numbers_of(step):
+            yield f"step {number} {step.method}/{name}", value, place
 
 
 def parameters_of(result: SelectionResult) -> Iterator[tuple[str, str]]:
@@ -135,6 +200,9 @@ def parameters_of(result: SelectionResult) -> Iterator[tuple[str, str]]:
         yield f"settings/{name}", clean(value)
     for name, version in result.versions.items():
         yield f"versions/{name}", clean(version)
+    for number, step in enumerate(result.steps, start=1):
+        for name, value in step.parameters.items():
+            yield f"step {number} {step.method}/{name}", clean(value)
 
 
 def _key(name: str) -> str:
@@ -151,6 +219,7 @@ def _missing(library: str, extra: str) -> MissingPackage:
 
 
 def _unreachable(library: str, error: Exception) -> FileProblem:
+    # The text of such an error may hold the address, and an address may hold a password.
     return FileProblem(
         f"{library} did not take the result ({type(error).__name__}).",
         "A server that answers, or a directory that can be written to, is needed.",

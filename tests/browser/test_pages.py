@@ -7,12 +7,17 @@ import msgspec
 import pytest
 
 from browser_helpers import METHODS, TITLES, result_of, small_comparison
+from fedsift.cli.live import Page
+from fedsift.crypto.envelope import OrganisationKey
+from fedsift.deploy.submit import JobState
 from fedsift.evaluate import attack_page, compare_html
 from fedsift.evaluate.attack import AttackReport
 from fedsift.report import html
 from fedsift.report.live import LiveView
 from fedsift.report.live_server import LiveServer
 from fedsift.result import Disclosure
+from fedsift.runtime.letters import open_news, seal_news
+from fedsift.runtime.news import NewsDesk
 from fedsift.runtime.session import Progress
 
 pytestmark = pytest.mark.timeout(400)  # a browser on a busy machine is slow
@@ -92,6 +97,24 @@ def test_a_report_is_complete_quiet_accessible_and_narrow(browser, files, axe, m
         assert not is_too_wide(page)
 
 
+def test_a_ranking_with_its_errors_fits_a_phone(browser, files):
+    with opened(browser, files["filter"], width=390) as page:
+        assert page.locator(".whisker").count() >= 3
+        tables = page.locator("section").first.locator(".scroll:visible")
+        assert tables.count() >= 1
+        for table in tables.all():
+            assert " ± " in table.inner_text()
+            assert table.evaluate("box => box.scrollWidth <= box.clientWidth")
+
+
+def test_a_printed_table_has_headings_without_arrows(browser, files):
+    with opened(browser, files["filter"]) as page:
+        arrow = "getComputedStyle(document.querySelector('th button'), '::after').content"
+        assert page.evaluate(arrow) != "none"
+        page.emulate_media(media="print")
+        assert page.evaluate(arrow) == "none"
+
+
 @pytest.mark.parametrize("method", ["interaction", "vfps", "fedsdg"])
 def test_a_dark_report_is_accessible_too(browser, files, axe, method):
     """Together these have every kind of chart, and an alarm."""
@@ -126,19 +149,24 @@ def column(table, number):
     return table.locator(f"tbody tr td:nth-child({number})").all_inner_texts()
 
 
+def scores_in(table):
+    """The numbers of the third column, without their standard errors."""
+    return [float(text.partition(" ± ")[0]) for text in column(table, 3)]
+
+
 def test_tables_sort_by_mouse_and_keyboard(browser, files):
     with opened(browser, files["horizontal"]) as page:
         page.locator("summary", has_text="not selected").click()
         table = page.locator("details:has(> summary:text('not selected'))").locator("table")
-        scores = [float(text) for text in column(table, 3)]
+        scores = scores_in(table)
         heading = table.locator("th", has_text="score")
 
         heading.locator("button").click()
-        assert [float(text) for text in column(table, 3)] == sorted(scores)
+        assert scores_in(table) == sorted(scores)
         assert heading.get_attribute("aria-sort") == "ascending"
         heading.locator("button").focus()
         page.keyboard.press("Enter")
-        assert [float(text) for text in column(table, 3)] == sorted(scores, reverse=True)
+        assert scores_in(table) == sorted(scores, reverse=True)
         assert heading.get_attribute("aria-sort") == "descending"
         table.locator("th", has_text="feature").locator("button").click()
         assert column(table, 2) == sorted(column(table, 2))
@@ -275,6 +303,40 @@ class TestLiveView:
             view.finish("finished", result_of("dcfs"))
             page.locator("#connection", has_text="has ended").wait_for()
             assert "Best features" in page.inner_text("#steps")
+
+    def test_it_follows_news_of_a_job_between_organisations(self, browser, axe):
+        """As sealed by the member that leads the job, whose words are not our own."""
+        keys = {name: OrganisationKey.generate() for name in ("bank", "ann")}
+        desk, view = NewsDesk("bank"), LiveView("fedsift: interaction, job.toml")
+
+        def tell(status="RUNNING"):
+            sealed = seal_news(desk.news(), "bank", keys["bank"], "ann", keys["ann"].public, "job")
+            news = open_news(sealed, "ann", keys["ann"], "bank", keys["bank"].public, "job")
+            Page(view).job_state(JobState("job-7", status, 2, desk.news().round_number, news=news))
+
+        Page(view).job_state(JobState("job-7", "SUBMITTED"))
+        with (
+            LiveServer(view, linger_seconds=30) as server,
+            opened(browser, server.url, quiet=False) as page,
+        ):
+            page.locator("#progress dd", has_text="submitted").wait_for()
+            desk(Progress(2, EVIL, "bank", "Scores", 1_500_000, self.ROW))
+            tell()
+            page.locator("#progress dd", has_text="1.5 MB").wait_for()
+            page.locator("#ledger td", has_text="feature-scores").wait_for()
+            assert "What bank sent and received" in page.inner_text("#traffic")
+            assert EVIL in page.inner_text("#traffic")
+            desk.step({"step": "select", "party": "shop", "feature": EVIL, "score": 1.25})
+            desk.step({"step": [EVIL], "party": None, "score": {}, "epoch": EVIL})
+            tell()
+            page.locator("h3", has_text="Order of selection").wait_for()
+            assert page.locator("img").count() == 0
+            assert violations(page, axe) == []
+            page.set_viewport_size({"width": 390, "height": 844})
+            assert not is_too_wide(page)
+            view.finish("failed: see the terminal")
+            page.locator("#connection", has_text="has ended").wait_for()
+            assert "failed" in page.inner_text("#progress")
 
     def test_it_works_without_scripts(self, browser):
         view = LiveView("fedsift: filter, job.toml")

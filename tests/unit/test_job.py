@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsift.errors import FedsiftError, JobError
-from fedsift.job import POLICY_KEYS, MethodSchema, load_job, load_party
+from fedsift.job import MethodSchema, load_job
+from fedsift.job_parties import POLICY_KEYS, load_party
 from fedsift.protocol import Policy
 from fedsift.toml_check import line_numbers
 

@@ -8,10 +8,11 @@ import time
 import pytest
 from sklearn.datasets import load_wine
 
-from fedsift import FPSOSelector, InteractionSelector
-from fedsift.report.live import MOST_STEPS, LiveView
+from fedsift import Chain, FPSOSelector, InteractionSelector, split_vertical
+from fedsift.report.live import LiveView
 from fedsift.report.live_server import LOOPBACK, LiveServer
-from fedsift.result import Disclosure
+from fedsift.result import Disclosure, SelectionResult, Traffic, TrafficRow
+from fedsift.runtime.news import MOST_STEPS, NewsDesk
 from fedsift.runtime.session import Progress
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -129,10 +130,58 @@ def test_many_steps_stay_few(view):
         view.epoch(
             {"epoch": number, "max_epochs": 9999, "open_features": 3, "validation_loss": 0.5}
         )
-    assert len(view._steps) <= MOST_STEPS
+    assert len(view._desk.news().steps) <= MOST_STEPS
     shown = view.state()["parts"]
     assert f"Epoch {5 * MOST_STEPS} of 9999" in shown["progress"]
     assert "Open gates" in shown["steps"]
+
+
+def test_news_of_a_run_elsewhere_is_shown_until_its_result_is_there():
+    desk = NewsDesk("bank")
+    desk(Progress(2, EVIL, "bank", "Scores", 1_500_000, ROW))
+    desk.epoch({"epoch": 0, "max_epochs": 4, "open_features": 3, "validation_loss": 0.5})
+    view = LiveView("test")
+    view.show(desk.news())
+    shown = view.state()["parts"]
+
+    assert "1.5 MB" in shown["progress"]
+    assert "Epoch 1 of 4" in shown["progress"]
+    assert "Open gates" in shown["steps"]
+    assert "What bank sent and received" in shown["traffic"]
+    assert "arrive at bank" in shown["ledger"]
+    assert "<img" not in json.dumps(shown)
+
+    traffic = Traffic(1, 1, 7_000, 0, (TrafficRow("Sums", "shop", "mill", 1, 7_000, 0),))
+    view.finish("finished", SelectionResult("filter", "vertical", {}, traffic=traffic))
+    shown = view.state()["parts"]
+    assert "7.0 kB" in shown["traffic"]
+    assert "What bank" not in shown["traffic"]
+
+
+def test_every_step_of_a_chain_has_a_course_of_its_own():
+    X, y = load_wine(return_X_y=True)
+    view, courses = LiveView("test"), []
+
+    class Watching(LiveView):
+        def begin(self, *step):
+            courses.append(view._desk.news())
+            view.begin(*step)
+
+        def step(self, entry):
+            view.step(entry)
+
+    few = InteractionSelector(n_features_to_select=4, security="plain")
+    fewer = InteractionSelector(n_features_to_select=2, security="plain")
+    Chain([few, fewer], random_state=0).run(
+        split_vertical(X, y, parties=2, random_state=0), observer=Watching("test")
+    )
+
+    assert [(news.part, len(news.steps)) for news in courses] == [
+        ("", 0),
+        ("1 of 2, interaction", 4),
+    ]
+    assert len(view._desk.news().steps) == 2
+    assert "2 of 2, interaction" in view.state()["parts"]["progress"]
 
 
 def test_it_can_be_read_while_it_is_told(view):

@@ -4,10 +4,11 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
-from fedsift.data.state_files import safe_name
+from fedsift.data.state_files import part_path, safe_name
 from fedsift.deploy import processes
 from fedsift.errors import ConfigError
 
@@ -67,6 +68,16 @@ def test_members_of_a_federation_say_where_they_run(monkeypatch):
     monkeypatch.delattr(os, "posix_spawn", raising=False)
     with pytest.raises(ConfigError, match="Linux or macOS"):
         processes.command_of(None)
+
+
+@pytest.mark.parametrize("name", ["con", "CON", "Nul", "com1", "LPT9", "aux", "prn"])
+def test_names_of_parties_are_no_devices_of_windows(name):
+    """Windows takes "con.anything" for a device, so the part before the first dot counts."""
+    devices = {"con", "nul", "com1", "lpt9", "aux", "prn"}
+    assert name.casefold() in devices
+    assert part_path(Path("model"), name).name.split(".")[0].casefold() not in devices
+    assert safe_name(name) != safe_name(name + "x")
+    assert safe_name("console") == "console"
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,11 @@
-"""Plots and sinks: the numbers of a result, drawn or handed on, and nothing else."""
+"""Plots: the numbers of a result, drawn, and nothing else."""
 
 import sys
 
 import pytest
 
 from browser_helpers import result_of
-from fedsift import sinks
-from fedsift.errors import FileProblem, MissingPackage, ParameterError
+from fedsift.errors import MissingPackage, ParameterError
 from fedsift.result import SelectionResult
 
 EPOCHS = tuple(
@@ -37,6 +36,7 @@ def pyplot():
     ("plot", "method", "x_label"),
     [
         ("ranking", "interaction", "score"),
+        ("ranking", "fpso", "share of subsets"),
         ("interaction", "interaction", ""),
         ("participants", "vfps", "importance"),
         ("redundancy", "vfps", ""),
@@ -69,6 +69,19 @@ def test_ranking_lists_features_best_first(pyplot, results):
     assert labels == sorted(ranks, key=ranks.get)
 
 
+def test_ranking_has_bars_of_one_standard_error(pyplot):
+    found = result_of("filter")
+    (entry,) = [one for one in found.history if "standard_errors" in one]
+    errors = {name: e for own in entry["standard_errors"].values() for name, e in own.items()}
+
+    axes = found.plot_ranking()
+
+    names = [tick.get_text() for tick in axes.get_yticklabels()]
+    bars = [box.get_children()[-1].get_segments()[0] for box in axes.containers]
+    half = {name: (bar[1][0] - bar[0][0]) / 2 for name, bar in zip(names, bars, strict=True)}
+    assert half == pytest.approx({name: errors[name] for name in names})
+
+
 def test_own_axes_are_used(pyplot, results):
     _, mine = pyplot.subplots()
     assert results["vfps"].plot_traffic(mine, by="phase") is mine
@@ -94,67 +107,10 @@ def test_what_a_method_does_not_report_cannot_be_drawn(pyplot, results):
         results["fpso"].plot_traffic(by="x")
 
 
-def test_without_the_libraries_errors_say_what_to_install(monkeypatch, results, tmp_path):
-    for name in ("matplotlib", "mlflow", "mlflow.entities", "tensorboard", "tensorboard.compat"):
-        monkeypatch.setitem(sys.modules, name, None)
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, results):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingPackage, match=r"fedsift\[plots\]"):
         results["fpso"].plot_convergence()
-    with pytest.raises(MissingPackage, match=r"fedsift\[mlflow\]"):
-        sinks.log_to_mlflow(results["fpso"], str(tmp_path))
-    with pytest.raises(MissingPackage, match=r"fedsift\[tensorboard\]"):
-        sinks.log_to_tensorboard(results["fpso"], tmp_path)
-
-
-def test_numbers_for_sinks(results):
-    told = list(sinks.numbers_of(results["fedsdg"]))
-    losses = [(value, step) for name, value, step in told if name == "training/training_loss"]
-
-    assert losses == [(1.0, 1), (0.5, 2), (pytest.approx(1 / 3), 3)]
-    assert all(isinstance(value, float) for _, value, _ in told)
-    assert ("selected", 1.0, 0) in told
-    assert dict(sinks.parameters_of(results["fedsdg"]))["method"] == "fedsdg"
-
-
-def test_keys_for_sinks_are_plain_letters():
-    assert sinks._key("a/b <x>\n$") == "a/b _x_ _"
-
-
-@pytest.mark.filterwarnings("ignore")  # of MLflow itself
-def test_mlflow_gets_everything(results, tmp_path, monkeypatch):
-    """Runs where mlflow-skinny is installed, and what its local stores need."""
-    tracking = pytest.importorskip("mlflow.tracking", reason="MLflow is not installed")
-    pytest.importorskip("alembic", reason="MLflow's local stores need sqlalchemy and alembic")
-    monkeypatch.chdir(tmp_path)  # where MLflow puts files
-    uri = f"sqlite:///{tmp_path}/runs.db"
-    run_id = sinks.log_to_mlflow(results["fedsdg"], uri)
-    client = tracking.MlflowClient(uri)
-    data = client.get_run(run_id).data
-
-    assert data.params["method"] == "fedsdg"
-    assert data.metrics["selected"] == 1
-    history = client.get_metric_history(run_id, "training/open_features")
-    assert [(one.step, one.value) for one in history] == [(1, 5), (2, 4), (3, 3)]
-    assert {file.path for file in client.list_artifacts(run_id)} == {"report.html", "result.json"}
-
-
-@pytest.mark.filterwarnings("ignore")  # of TensorBoard itself
-def test_tensorboard_gets_every_number(results, tmp_path):
-    """Runs where TensorBoard is installed."""
-    pytest.importorskip("tensorboard", reason="TensorBoard is not installed")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    found = EventAccumulator(str(sinks.log_to_tensorboard(results["fpso"], tmp_path / "run")))
-    found.Reload()
-    for name in {sinks._key(name) for name, _, _ in sinks.numbers_of(results["fpso"])}:
-        assert found.Scalars(name)
-
-
-def test_tensorboard_into_a_file_is_refused(results, tmp_path):
-    pytest.importorskip("tensorboard", reason="TensorBoard is not installed")
-    place = tmp_path / "file"
-    place.write_text("x")
-    with pytest.raises(FileProblem, match="did not take the result"):
-        sinks.log_to_tensorboard(results["fpso"], place)
 
 
 def test_a_result_file_is_enough(pyplot, results, tmp_path):

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsift.report import charts, course, curves, flows, html
+from fedsift.report import charts, course, curves, flows, html, text
 from fedsift.report.charts import Dot
+from fedsift.report.view import with_error
 from fedsift.result import Disclosure, SelectionResult, Traffic, TrafficRow
 
 EVIL = "<script>alert(1)</script>\x1b"
@@ -86,11 +87,13 @@ class TestAnyInput:
                 st.sampled_from(
                     ["step", "epoch", "round", "accuracy", "open_features", "n_features", "group",
                      "mutual_information", "standard_errors", "weights", "relevance", "party",
-                     "feature", "score", "n_bytes", "messages", "validation_score", "participant"]
+                     "feature", "score", "n_bytes", "messages", "validation_score", "participant",
+                     "found_in", "n_subsets", "errors_are"]
                 ),
                 st.none() | st.booleans() | st.text() | NUMBERS | st.lists(st.text())
                 | st.sampled_from(["select", "relevance", "left out"])
-                | st.dictionaries(st.text(), st.dictionaries(st.text(), NUMBERS) | NUMBERS),
+                | st.dictionaries(st.text(), st.dictionaries(st.text(), NUMBERS) | NUMBERS)
+                | st.integers(-3, 9) | st.just({"a": {"x": -1.0}}) | st.just({"x": 2}),
             ),
             max_size=6,
         )
@@ -131,8 +134,102 @@ def test_standard_errors_of_features_are_shown():
             selected=found.selected, scores=found.scores, ranking=found.ranking, history=(errors,)
         )
     )
-    assert "standard error" in shown
-    assert "± 0.12" in shown
+    assert "± is one standard error." in shown
+    assert shown.count("± 0.12") >= 2  # in the table and in the drawing
+    assert 'class="whisker' in shown
+
+
+def test_scores_are_not_written_finer_than_their_error():
+    shown = [with_error(v, e) for v, e in ((0.163981, 0.0171), (697.2353, 59.0), (1234.5, 120.0))]
+    assert shown == ["0.1640 ± 0.017", "697.2 ± 59", "1234 ± 120"]
+    assert [with_error(v, e) for v, e in ((0.25, None), (0.25, 0.0))] == ["0.25", "0.25"]
+
+
+def test_features_that_other_rows_could_have_decided_are_named():
+    scores = {"clear": 9.0, "kept": 5.0, "missed": 4.5, "hopeless": 0.1}
+    ranking = {name: place for place, name in enumerate(scores, start=1)}
+    errors = {"standard_errors": {"a": dict.fromkeys(scores, 0.7)}, "errors_are": "from counts"}
+    found = result(
+        selected={"a": ("clear", "kept")},
+        scores={"a": scores},
+        ranking={"a": ranking},
+        history=(errors,),
+    )
+
+    for shown in (html.render(found), text.render(found)):
+        assert "could have decided otherwise: a: kept, a: missed." in shown
+        assert "found by leaving out one row at a time" in shown
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "reason"),
+    [
+        ("interaction", {}, "R multiplies estimates of several rounds"),
+        ("fedsdg", {}, "known to the owner of the feature only"),
+        ("dcfs", {}, "not how far they differ"),
+        ("filter", {"score": "variance"}, "fourth powers"),
+        ("filter", {"score": "gini", "privacy": {"epsilon": 1.0}}, "The counts carry noise"),
+    ],
+)
+def test_a_ranking_without_errors_says_why(method, parameters, reason):
+    found = many(4)
+    shown = result(
+        method,
+        selected=found.selected,
+        scores=found.scores,
+        ranking=found.ranking,
+        parameters=parameters,
+    )
+    for written in (html.render(shown), text.render(shown)):
+        assert "There are no standard errors." in written
+        assert reason in written
+        assert "fedsift compare" in written
+
+
+def test_counted_things_have_no_ticks_between_them():
+    drawn = charts.lines("t", {"c": [(1, 0.5), (2, 4.0), (3, 0.1)]}, x="round", y="bytes")
+    ticks = re.findall(r'<text class="middle"[^>]*>([^<]*)</text>', drawn)
+
+    assert ticks == ["1", "2", "3", "round"]
+
+
+def test_the_smallest_messages_are_folded():
+    rows = tuple(TrafficRow(f"M{i:02}", "p", "q", 1, 1000 - i, 0) for i in range(20))
+    page = html.render(result(traffic=Traffic(1, 20, 19810, 0, rows)))
+
+    shown, folded = page.split("<summary>12 more</summary>")
+    assert "<td>M07</td>" in shown
+    assert "<td>M08</td>" not in shown
+    assert all(f"<td>M{i:02}</td>" in folded for i in range(8, 20))
+
+
+def test_features_without_scores_are_a_list_of_names():
+    page = html.render(result("vfps", selected={"a": ("x<y", "z")}))
+    assert '<ul class="names"><li>x&lt;y</li><li>z</li></ul>' in page
+
+
+def test_all_roles_of_a_party_are_in_the_drawing():
+    rows = tuple(
+        Disclosure("bank", role, "shop", "guest", "kind", "what", "open", "-", "M", 1, 5)
+        for role in ("chair", "id leader", "label holder")
+    )
+    traffic = Traffic(1, 1, 5, 0, (TrafficRow("M", "shop", "bank", 1, 5, 0),))
+    drawn = flows.drawing(result(disclosures=rows, traffic=traffic))
+
+    assert ">chair, id leader,</text>" in drawn
+    assert ">label holder</text>" in drawn
+
+
+def test_a_search_tells_how_often_features_were_found():
+    entry = {"found_in": {"x": 6, "y": 5, "z": 0}, "n_subsets": 6}
+    found = result("fpso", selected={"a": ("x",)}, history=(entry,))
+    page = html.render(found)
+
+    assert "How often features were found" in page
+    assert "6 best subsets of all parties and rounds" in page
+    assert '<td class="n">83%</td>' in page
+    assert "found in" in text.render(found)
+    assert [one.score for one in curves.found(found)] == [1.0, 5 / 6, 0.0]
 
 
 def groups(values):

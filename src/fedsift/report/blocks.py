@@ -14,6 +14,12 @@ from string import Template
 Cell = str | tuple[str, float]
 """Text of a table cell, with the number to sort by where the text is not that number."""
 
+MOST_BARS = 8
+"""Bars that are shown at once; smaller ones open on demand."""
+
+LONG_TEXT = 40
+"""Letters from which on a column of a table needs room for its sentences."""
+
 FOOTER = (
     "Made by fedsift from the result file alone. It holds names of features and parties, scores "
     "and costs; no rows of anybody's data."
@@ -99,17 +105,30 @@ def bars(title: str, rows: Sequence[tuple[str, str, float]]) -> str:
     """A small table of amounts with bars; a row is a name, the amount as text, a share of 1."""
     if not rows:
         return ""
+    room = MOST_BARS if len(rows) > MOST_BARS + 2 else len(rows)
+    made = _bar_table(rows[:room])
+    if len(rows) > room:
+        made += folded(f"{len(rows) - room} more", _bar_table(rows[room:]))
+    return f"<div><h3>{escape(title)}</h3>{made}</div>"
+
+
+def _bar_table(rows: Sequence[tuple[str, str, float]]) -> str:
     lines = "".join(
         f"<tr><td>{escape(name)}</td><td class='n'>{escape(amount)}</td>"
         f"<td class='bar'><i style='width:{100 * share:.1f}%'></i></td></tr>"
         for name, amount, share in rows
     )
-    return f'<div><h3>{escape(title)}</h3><table class="bars"><tbody>{lines}</tbody></table></div>'
+    return f'<table class="bars"><tbody>{lines}</tbody></table>'
 
 
 def folded(summary: str, content: str) -> str:
     """Content in HTML that opens on demand."""
     return f"<details><summary>{escape(summary)}</summary>{content}</details>"
+
+
+def names(texts: Iterable[str]) -> str:
+    """A list of short names, as many in a line as fit."""
+    return f'<ul class="names">{"".join(f"<li>{escape(text)}</li>" for text in texts)}</ul>'
 
 
 def bullets(texts: Iterable[str]) -> str:
@@ -133,17 +152,24 @@ def table(
     kind : {"wide", "cards"}
         Of the kind ``cards`` each row becomes a block on a narrow screen.
     """
+    lines = list(rows)
+    long = {
+        i
+        for row in lines
+        for i, content in enumerate(row)
+        if isinstance(content, str) and len(content) > LONG_TEXT
+    }
 
     def cell(position: int, content: Cell) -> str:
         text, key = content if isinstance(content, tuple) else (content, None)
-        style = ' class="n"' if position in numeric else ""
+        style = ' class="n"' if position in numeric else ' class="long"' if position in long else ""
         label = f' data-label="{escape(header[position])}"' if kind == "cards" else ""
         value = "" if key is None else f' data-v="{key:.17g}"'
         return f"<td{style}{label}{value}>{escape(text)}</td>"
 
     head = "".join(_column(text, i in numeric) for i, text in enumerate(header))
     body = "".join(
-        f"<tr>{''.join(cell(i, text) for i, text in enumerate(row))}</tr>" for row in rows
+        f"<tr>{''.join(cell(i, text) for i, text in enumerate(row))}</tr>" for row in lines
     )
     # Focusable: a table that is wider than the screen can be moved with the arrow keys.
     return (

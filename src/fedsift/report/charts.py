@@ -64,7 +64,9 @@ def lines(
     if not shown:
         return ""
     height = 210
-    xs = _Scale.of([p[0] for own in shown.values() for p in own], _LEFT, WIDTH - _RIGHT)
+    places = [p[0] for own in shown.values() for p in own]
+    whole = all(place == int(place) for place in places)  # rounds, epochs and ranks are counted
+    xs = _Scale.of(places, _LEFT, WIDTH - _RIGHT, least=1.0 if whole else 0.0)
     ys = _Scale.of([p[1] for own in shown.values() for p in own], height - _BOTTOM, _TOP)
     parts = [_grid(xs, ys, height, x, y)]
     if cut is not None and xs.low <= cut <= xs.high:
@@ -112,8 +114,8 @@ def dots(title: str, given: Sequence[Dot], *, x: str, note: str = "") -> str:
         if dot.error:
             a, b = xs(dot.value - dot.error), xs(dot.value + dot.error)
             parts.append(
-                f'<line class="line {colour}" x1="{a:.1f}" x2="{b:.1f}" y1="{middle}" '
-                f'y2="{middle}"/>'
+                f'<path class="whisker {colour}" d="M{a:.1f} {middle}H{b:.1f}'
+                f'M{a:.1f} {middle - 3}v6M{b:.1f} {middle - 3}v6"/>'
             )
         hollow = " hollow" if dot.hollow else ""
         parts.append(
@@ -191,19 +193,23 @@ def heat_map(
 class _Scale:
     """From values to places on the drawing."""
 
-    def __init__(self, low: float, high: float, start: float, end: float) -> None:
+    def __init__(
+        self, low: float, high: float, start: float, end: float, least: float = 0.0
+    ) -> None:
         self.low, self.high = low, high
         self._start, self._end = start, end
+        self._least = least
 
     @classmethod
-    def of(cls, values: Iterable[float], start: float, end: float) -> _Scale:
-        """Room for all values, ending at round numbers."""
+    def of(cls, values: Iterable[float], start: float, end: float, *, least: float = 0.0) -> _Scale:
+        """Room for all values, ending at round numbers that are at least so far apart."""
         known = list(values)
         low, high = min(known), max(known)
         if low == high:
             low, high = low - (abs(low) * 0.1 or 1), high + (abs(high) * 0.1 or 1)
-        step = _step(high - low)
-        return cls(math.floor(low / step) * step, math.ceil(high / step) * step, start, end)
+        step = max(_step(high - low), least)
+        ends = (math.floor(low / step) * step, math.ceil(high / step) * step)
+        return cls(*ends, start, end, least)
 
     def __call__(self, value: float) -> float:
         share = (value - self.low) / (self.high - self.low)
@@ -211,7 +217,7 @@ class _Scale:
 
     def ticks(self) -> list[float]:
         """Round numbers along the axis."""
-        step = _step(self.high - self.low)
+        step = max(_step(self.high - self.low), self._least)
         count = round((self.high - self.low) / step)
         return [round((self.low + i * step) / step) * step for i in range(count + 1)]
 

@@ -25,10 +25,14 @@ _NAMES = {
 def ranking_chart(result: SelectionResult) -> str:
     """Scores of the best features, by party."""
     scored = curves.features(result)
+    title, x = "Best features", "score"
+    if not scored:
+        scored = curves.found(result)
+        title, x = "How often features were found", "share of subsets"
     if not scored:
         return ""
     # A few of those that just missed the cut tell how clear it is.
-    n_shown = min(len(scored), sum(one.selected for one in scored) + 5)
+    n_shown = max(place for place, one in enumerate(scored) if one.selected or not place) + 6
     several = len({one.party for one in scored}) > 1
     dots = [
         Dot(
@@ -41,7 +45,7 @@ def ranking_chart(result: SelectionResult) -> str:
         for one in scored[:n_shown]
     ]
     note = "Hollow: not selected." if any(dot.hollow for dot in dots) else ""
-    return charts.dots("Best features", dots, x="score", note=note)
+    return charts.dots(title, dots, x=x, note=note)
 
 
 def participants_chart(result: SelectionResult) -> str:
@@ -51,7 +55,12 @@ def participants_chart(result: SelectionResult) -> str:
         for one in curves.participants(result)
     ]
     errors = any(dot.error is not None for dot in dots)
-    note = "Lines are one standard error to each side." if errors else ""
+    note = (
+        "Lines are one standard error to each side. All of them come from the same rows, so that "
+        "differences may be surer than they look."
+        if errors
+        else ""
+    )
     return charts.dots(
         f"{reasons.worth(result).capitalize()} of participants",
         dots,
@@ -89,7 +98,8 @@ def _lead(result: SelectionResult) -> str:
         "interaction": "One feature after the other is selected, and the others are weighed anew.",
         "vfps": "Groups of participants are tested; what they tell together decides.",
     }
-    return leads.get(result.method, "Scores of all features, and what was sent in each round.")
+    usual = "Scores of all features, and what was sent in each round."
+    return leads.get(result.method, usual if result.scores else "What was sent in each round.")
 
 
 def _training(result: SelectionResult) -> list[str]:
@@ -211,7 +221,8 @@ def _rounds(result: SelectionResult) -> str:
     points = curves.bytes_by_round(result)
     if len(points) < 2:
         return ""
-    return charts.lines("Bytes by round", {"bytes": points}, x="round", y="bytes")
+    title = "Bytes by round of the method"
+    return charts.lines(title, {"bytes": points}, x="round", y="bytes")
 
 
 def _named(found: Mapping[str, curves.Curve], keys: tuple[str, ...]) -> dict[str, curves.Curve]:

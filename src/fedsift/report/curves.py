@@ -88,6 +88,53 @@ def participants(result: SelectionResult) -> list[Scored]:
     return sorted(found, key=lambda one: -one.score)
 
 
+def found(result: SelectionResult) -> list[Scored]:
+    """In which share of the subsets of a search every feature was, most often found first."""
+    counts, n_subsets = found_in(result)
+    chosen = {name for names in result.selected.values() for name in names}
+    shares = [Scored("", name, n / n_subsets, name in chosen) for name, n in counts.items()]
+    return sorted(shares, key=lambda one: (-one.score, not one.selected))
+
+
+def found_in(result: SelectionResult) -> tuple[dict[str, int], int]:
+    """In how many subsets every feature was, and how many there were."""
+    for entry in result.history:
+        told, n_subsets = entry.get("found_in"), entry.get("n_subsets")
+        if isinstance(told, dict) and isinstance(n_subsets, int) and n_subsets > 0:
+            counts = {str(k): int(n) for k, n in told.items() if _is_number(n)}
+            return {k: n for k, n in counts.items() if 0 <= n <= n_subsets}, n_subsets
+    return {}, 0
+
+
+def errors_are(result: SelectionResult) -> str:
+    """How standard errors of features were found, as a method says; empty if it does not."""
+    for entry in result.history:
+        if "standard_errors" in entry and isinstance(entry.get("errors_are"), str):
+            return str(entry["errors_are"])
+    return ""
+
+
+def close_calls(scored: Sequence[Scored]) -> list[Scored]:
+    """Features that are nearer to the other side of the cut than their standard error.
+
+    Examples
+    --------
+    >>> kept, missed = Scored("", "a", 4.0, True, 0.1), Scored("", "b", 3.5, False, 0.7)
+    >>> [one.name for one in close_calls([kept, missed])]
+    ['b']
+    """
+    sides = {
+        side: _ends([one.score for one in scored if one.selected is not side] or [math.inf])
+        for side in (True, False)
+    }
+    return [
+        one
+        for one in scored
+        if one.standard_error
+        and min(abs(one.score - end) for end in sides[one.selected]) < one.standard_error
+    ]
+
+
 def margins(scored: Sequence[Scored]) -> list[float | None]:
     """How far each score is from the other side of the cut, as a share of the range of all.
 
@@ -264,7 +311,9 @@ def _feature_errors(result: SelectionResult) -> dict[str, dict[str, float]]:
         told = entry.get("standard_errors")
         for party, own in told.items() if isinstance(told, dict) else ():
             if isinstance(own, dict):
-                numbers = {name: float(one) for name, one in own.items() if _is_number(one)}
+                numbers = {
+                    name: float(one) for name, one in own.items() if _is_number(one) and one >= 0
+                }
                 errors.setdefault(party, {}).update(numbers)
     return errors
 

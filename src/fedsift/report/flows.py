@@ -15,7 +15,8 @@ from fedsift.report.view import clean, size
 from fedsift.result import SelectionResult
 
 MOST_PARTIES = 9
-_NODE_WIDTH, _NODE_HEIGHT = 92, 34
+_NODE_WIDTH, _NODE_HEIGHT = 96, 42
+_ROLE_LETTERS = 21
 
 
 @dataclass
@@ -110,13 +111,35 @@ def _places(count: int) -> tuple[list[tuple[float, float]], int]:
 def _node(place: tuple[float, float], party: str, roles: Sequence[str]) -> str:
     x, y = place
     said = escape(f"{party}: {', '.join(roles) or 'takes part'}")
+    lines, left, top = _two_lines(roles), x - _NODE_WIDTH / 2, y - _NODE_HEIGHT / 2
+    y -= 5 * (len(lines) - 1)
+    told = "".join(
+        f'<text class="middle role" x="{x:.1f}" y="{y + 11 + 10 * i:.1f}">{escape(line)}</text>'
+        for i, line in enumerate(lines)
+    )
     return (
-        f'<g><rect class="node" x="{x - _NODE_WIDTH / 2:.1f}" y="{y - _NODE_HEIGHT / 2:.1f}" '
+        f'<g><rect class="node" x="{left:.1f}" y="{top:.1f}" '
         f'width="{_NODE_WIDTH}" height="{_NODE_HEIGHT}" rx="6"><title>{said}</title></rect>'
         f'<text class="middle name" x="{x:.1f}" y="{y - 2:.1f}">{escape(_cut(party, 14))}</text>'
-        f'<text class="middle role" x="{x:.1f}" y="{y + 11:.1f}">'
-        f"{escape(_cut(', '.join(roles), 18))}</text></g>"
+        f"{told}</g>"
     )
+
+
+def _two_lines(roles: Sequence[str]) -> list[str]:
+    """Roles on one or two lines, the second one cut off where it is too long.
+
+    Examples
+    --------
+    >>> _two_lines(["chair", "id leader", "label holder"])
+    ['chair, id leader,', 'label holder']
+    """
+    first = ""
+    for i, role in enumerate(roles):
+        longer = f"{first}, {role}" if first else role
+        if len(longer) > _ROLE_LETTERS and first:
+            return [f"{first},", _cut(", ".join(roles[i:]), _ROLE_LETTERS)]
+        first = longer
+    return [_cut(first, _ROLE_LETTERS)]
 
 
 def _arrow(

@@ -46,20 +46,18 @@ def render(result: SelectionResult) -> str:
 
 
 def _selected(view: ReportView, result: SelectionResult) -> str:
+    how_sure = reasons.uncertainty(result)
     parts = [course.ranking_chart(result)]
+    parts += [f'<p class="note">{escape(how_sure)}</p>'] if how_sure else []
     if view.participants:
-        header = ("participant", reasons.worth(result), "standard error", "outcome")
-        rows = [(r.name, r.importance, r.standard_error, r.outcome) for r in view.participants]
+        header = ("participant", reasons.worth(result), "outcome")
+        rows = [(r.name, (r.importance, r.order), r.outcome) for r in view.participants]
         parts.append(course.participants_chart(result))
-        parts.append(_filled_table(header, rows, text=(0, 3), kind="cards"))
+        parts.append(_filled_table(header, rows, text=(0, 2), kind="cards"))
     room = MOST_FEATURES
     for features in view.features:
         parts.append(_party(features, room))
         room = max(0, room - len(features.rows))
-    listed = [row for features in view.features for row in features.rows]
-    if any(row.margin != "-" for row in listed):
-        errors = any(row.standard_error != "-" for row in listed)
-        parts.append(f'<p class="note">{escape(reasons.uncertainty(errors))}</p>')
     return blocks.section("What was selected and why", reasons.why(result), "".join(parts))
 
 
@@ -76,17 +74,28 @@ def _party(features: PartyFeatures, room: int) -> str:
 
 
 def _feature_table(rows: Sequence[FeatureRow], room: int) -> str:
-    """As many rows as there is room for."""
-    header = ("rank", "feature", "score", "standard error", "margin")
-    cells = [(r.rank, r.name, r.score, r.standard_error, r.margin) for r in rows[:room]]
-    made = _filled_table(header, cells, text=(1,)) if cells else ""
-    more = len(rows) - len(cells)
-    return made + (f"<p>{more:,} more are in the result file.</p>" if more else "")
+    """As many rows as there is room for; features of which only names are known are listed."""
+    more = max(0, len(rows) - room)
+    rest = f"<p>{more:,} more are in the result file.</p>" if more else ""
+    if all(row.score == row.found == row.rank == "-" for row in rows):
+        return blocks.names(row.name for row in rows[:room]) + rest
+    header = ("rank", "feature", "score", "found in", "margin")
+    cells = [
+        (
+            r.rank,
+            r.name,
+            r.score if r.order is None else (r.score, r.order),
+            r.found,
+            r.margin,
+        )
+        for r in rows[:room]
+    ]
+    return (_filled_table(header, cells, text=(1,)) if cells else "") + rest
 
 
 def _filled_table(
     header: Sequence[str],
-    rows: Sequence[Sequence[str]],
+    rows: Sequence[Sequence[blocks.Cell]],
     *,
     text: Sequence[int],
     kind: str = "wide",

@@ -2,29 +2,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a page shows while a job runs: progress, gates or ranking, traffic, and who learned what.
 
-A :class:`LiveView` is an observer of the run. It only counts; pages are made when somebody asks for
-one, on the thread of whoever asks. It holds names, counts and the driving party's own steps, never
-values of rows, keys or ciphertexts.
+A :class:`LiveView` is an observer of the run, or is shown news of a run elsewhere. It only counts;
+pages are made when somebody asks for one, on the thread of whoever asks. It holds names, counts and
+the driving party's own steps, never values of rows, keys or ciphertexts.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from typing import Any
 
-import msgspec
-
 from fedsift.report import blocks, course, curves
 from fedsift.report.view import CostRow, clean, cost_line, size
 from fedsift.result import Disclosure, SelectionResult
+from fedsift.runtime.news import News, NewsDesk
 from fedsift.runtime.session import Progress
 
-MOST_STEPS = 500
 MOST_ROWS = 300
+Steps = Sequence[Mapping[str, Any]]
 _FOOTER = (
     "Served by fedsift on this machine only, as long as the job runs. It holds names and counts; "
     "no rows of anybody's data."
@@ -46,42 +45,32 @@ class LiveView:
         self._start = time.monotonic()
         self._status, self._ended = "running", False
         self._facts: dict[str, str] = {}
-        self._latest = ""
-        self._messages, self._n_bytes, self._round = 0, 0, 0
-        self._by_message: dict[str, int] = {}
-        self._by_party: dict[str, int] = {}
-        self._ledger: dict[Disclosure, list[int]] = {}
-        self._steps: list[dict[str, Any]] = []
+        self._desk = NewsDesk()
+        self._news: News | None = None
         self._result: SelectionResult | None = None
 
     # What the run tells
 
     def __call__(self, step: Progress) -> None:
         """Count one message; called from the threads of all parties."""
-        with self._lock:
-            self._messages += 1
-            self._n_bytes += step.n_bytes
-            self._round = step.round_number
-            self._latest = f"{step.message}, {step.sender} to {step.receiver}"
-            for amounts, name in ((self._by_message, step.message), (self._by_party, step.sender)):
-                amounts[name] = amounts.get(name, 0) + step.n_bytes
-            if step.learned is not None:
-                row = msgspec.structs.replace(step.learned, times=1, n_bytes=0)
-                counts = self._ledger.setdefault(row, [0, 0])
-                counts[0] += 1
-                counts[1] += step.n_bytes
+        self._desk(step)
 
     def epoch(self, entry: Mapping[str, Any]) -> None:
         """Keep the entry of an epoch: open gates and losses."""
-        self.step(entry)
+        self._desk.epoch(entry)
 
     def step(self, entry: Mapping[str, Any]) -> None:
-        """Keep what the driving party reports of its own course; at most so many entries."""
+        """Keep what the driving party reports of its own course."""
+        self._desk.step(entry)
+
+    def begin(self, number: int, n_steps: int, method: str) -> None:
+        """A step of a chained job begins."""
+        self._desk.begin(number, n_steps, method)
+
+    def show(self, news: News) -> None:
+        """Show news of a run that is observed elsewhere."""
         with self._lock:
-            self._steps.append(dict(entry))
-            if len(self._steps) > MOST_STEPS:
-                # Every other one: the curve stays whole, and coarser.
-                self._steps = [*self._steps[:-1:2], self._steps[-1]]
+            self._news = news
 
     def tell(self, **facts: object) -> None:
         """Show facts that somebody else knows, such as the state of a job in a federation."""
@@ -114,43 +103,40 @@ class LiveView:
     def state(self) -> dict[str, Any]:
         """Parts of the page by name, and whether anything more will come."""
         with self._lock:
-            seconds = time.monotonic() - self._start
+            news = self._news or self._desk.news()
+            result, ended = self._result, self._ended
             facts = {
                 "status": self._status,
-                "seconds": f"{seconds:.0f}",
+                "seconds": f"{time.monotonic() - self._start:.0f}",
                 **self._facts,
-                **(
-                    {
-                        "round": f"{self._round:,}",
-                        "messages": f"{self._messages:,}",
-                        "sent": size(self._n_bytes),
-                        "latest": clean(self._latest),
-                    }
-                    if self._messages
-                    else {}
-                ),
             }
-            steps, result, ended = list(self._steps), self._result, self._ended
-            messages, parties = dict(self._by_message), dict(self._by_party)
-            ledger = [
-                msgspec.structs.replace(row, times=times, n_bytes=n_bytes)
-                for row, (times, n_bytes) in self._ledger.items()
-            ]
+        if news.part:
+            facts["step"] = clean(news.part)
+        if news.messages:
+            facts |= {
+                "round": f"{news.round_number:,}",
+                "messages": f"{news.messages:,}",
+                "sent": size(news.n_bytes),
+                "latest": clean(news.latest),
+            }
+        teller = clean(news.site)
+        ledger, messages, parties = news.disclosures, news.by_message, news.by_party
         if result is not None:
-            ledger = list(result.disclosures)
+            ledger = result.disclosures
             messages, parties = result.traffic.by_message, result.traffic.by_party
+            teller = ""
         return {
             "ended": ended,
             "parts": {
-                "progress": _progress(facts, steps),
-                "steps": _steps(steps, result),
-                "traffic": _traffic(messages, parties, result),
-                "ledger": _ledger(ledger),
+                "progress": _progress(facts, news.steps),
+                "steps": _steps(news.steps, result),
+                "traffic": _traffic(messages, parties, _cost(result, teller)),
+                "ledger": _ledger(ledger, teller),
             },
         }
 
 
-def _progress(facts: Mapping[str, str], steps: list[dict[str, Any]]) -> str:
+def _progress(facts: Mapping[str, str], steps: Steps) -> str:
     shown = blocks.facts(facts.items())
     last = steps[-1] if steps else {}
     done, most = last.get("epoch"), last.get("max_epochs")
@@ -162,7 +148,7 @@ def _progress(facts: Mapping[str, str], steps: list[dict[str, Any]]) -> str:
     return shown
 
 
-def _steps(steps: list[dict[str, Any]], result: SelectionResult | None) -> str:
+def _steps(steps: Steps, result: SelectionResult | None) -> str:
     """Gates, selected features or swarms so far; the ranking once the job is done."""
     if result is not None:
         chosen = course.ranking_chart(result) + course.participants_chart(result)
@@ -170,7 +156,7 @@ def _steps(steps: list[dict[str, Any]], result: SelectionResult | None) -> str:
         return blocks.section("Result", "", content)
     # A result that holds nothing but the steps draws the same charts as the final report.
     method = "fpso" if any("accuracy" in entry for entry in steps) else "running"
-    so_far = SelectionResult(method, "vertical", {}, history=tuple(steps))
+    so_far = SelectionResult(method, "vertical", {}, history=tuple(map(dict, steps)))
     shown = course.course_parts(so_far)
     order = curves.selection_order(so_far)
     if not shown:
@@ -179,16 +165,20 @@ def _steps(steps: list[dict[str, Any]], result: SelectionResult | None) -> str:
     return blocks.section(title, "", blocks.grid(shown))
 
 
-def _traffic(
-    messages: Mapping[str, int], parties: Mapping[str, int], result: SelectionResult | None
-) -> str:
+def _cost(result: SelectionResult | None, teller: str) -> str:
+    if result is not None:
+        return cost_line(result)
+    seen = "What {} sent and received; what others send each other is added at the end."
+    return seen.format(teller) if teller else ""
+
+
+def _traffic(messages: Mapping[str, int], parties: Mapping[str, int], lead: str) -> str:
     if not messages:
         return ""
     parts = [
         blocks.bars("Bytes by message", _amounts(messages)),
         blocks.bars("Bytes sent by party", _amounts(parties)),
     ]
-    lead = "" if result is None else cost_line(result)
     return blocks.section("Traffic", lead, blocks.grid(parts))
 
 
@@ -198,8 +188,8 @@ def _amounts(amounts: Mapping[str, int]) -> list[CostRow]:
     return [CostRow(clean(name), size(n), n / total) for name, n in ordered]
 
 
-def _ledger(rows: list[Disclosure]) -> str:
-    lead = "Rows come as messages arrive."
+def _ledger(rows: Sequence[Disclosure], teller: str) -> str:
+    lead = f"Rows come as messages arrive{f' at {teller}' if teller else ''}."
     if not rows:
         return blocks.section("Who learned what", lead, "<p>Nobody learned anything yet.</p>")
     cells = [

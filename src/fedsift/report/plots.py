@@ -22,13 +22,17 @@ _MOST_ROWS = 40
 
 
 def ranking(result: SelectionResult, ax: Axes = None, *, most: int = _MOST_ROWS) -> Axes:
-    """Scores of the best features, by party; hollow ones were not selected."""
-    scored = curves.features(result)
+    """Scores of the best features, by party, with bars of one standard error where there are any.
+
+    Hollow ones were not selected. A search gives no scores: in which share of its subsets a feature
+    was is drawn instead.
+    """
+    scored = curves.features(result) or curves.found(result)
     _need(scored, result, "scores of features")
     axes = _axes(ax)
     parties = list(dict.fromkeys(one.party for one in scored))
     _dots(axes, scored[:most], parties)
-    axes.set_xlabel("score")
+    axes.set_xlabel("score" if curves.features(result) else "share of subsets")
     if len(parties) > 1:
         for number, party in enumerate(parties):
             axes.plot([], [], "o", color=f"C{number % 10}", label=clean(party))
@@ -115,6 +119,7 @@ def _dots(axes: Axes, scored: list[curves.Scored], parties: list[str]) -> None:
             place,
             xerr=one.standard_error,
             fmt="o",
+            capsize=3,
             color=colour,
             markerfacecolor=colour if one.selected else "none",
         )

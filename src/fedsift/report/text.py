@@ -57,12 +57,14 @@ def _steps(result: SelectionResult) -> str:
 
 def _selected(view: ReportView, result: SelectionResult) -> str:
     lines = [*_title("What was selected and why"), "", reasons.why(result)]
+    how_sure = reasons.uncertainty(result)
+    lines += ["", how_sure] if how_sure else []
     for features in view.features:
         lines += ["", *_party(features)]
     if view.participants:
-        header = ("participant", reasons.worth(result), "standard error", "outcome")
-        rows = [(r.name, r.importance, r.standard_error, r.outcome) for r in view.participants]
-        lines += ["", *columns(header, rows)]
+        header = ("participant", reasons.worth(result), "outcome")
+        rows = [(r.name, r.importance, r.outcome) for r in view.participants]
+        lines += ["", *_filled(header, rows)]
     return "\n".join(lines)
 
 
@@ -70,9 +72,16 @@ def _party(features: PartyFeatures) -> list[str]:
     chosen = features.selected
     lines = [f"{features.party}: {len(chosen)} of {features.total} features"]
     if chosen:
-        rows = [(row.rank, row.name, row.score) for row in chosen]
-        lines += [f"  {line}" for line in columns(("rank", "feature", "score"), rows)]
+        header = ("rank", "feature", "score", "found in", "margin")
+        rows = [(row.rank, row.name, row.score, row.found, row.margin) for row in chosen]
+        lines += [f"  {line}" for line in _filled(header, rows)]
     return lines
+
+
+def _filled(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table without the columns that have no entry."""
+    kept = [i for i in range(len(header)) if any(row[i] != "-" for row in rows)]
+    return columns([header[i] for i in kept], [[row[i] for i in kept] for row in rows])
 
 
 def _learned(view: ReportView) -> str:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,10 +19,14 @@ PLAIN_WARNING = (
 EVERYONE = "all parties"
 _PHASES = {
     "prepare": "preparing features",
+    "keys": "making keys",
     "encrypt": "encrypting",
     "evaluate": "computing on encrypted data",
     "decrypt": "decrypting",
+    "initialise": "starting the network",
     "train": "training",
+    "predict": "predicting",
+    "rank": "looking for the nearest rows",
     "wait": "the driving party waiting for others",
     "total": "from start to end",
 }
@@ -31,16 +36,18 @@ _PHASES = {
 class FeatureRow:
     """One feature, its score and its place among all features.
 
-    The margin is how far the score is from the other side of the cut, as a share of the range of
-    all scores: what there is to judge by where a method gives no standard errors.
+    The score comes with its standard error where there is one, and ``order`` is the number to sort
+    by. The margin is how far the score is from the other side of the cut, as a share of the range
+    of all scores. Of a search there is the share of subsets that held a feature.
     """
 
     name: str
     score: str
     rank: str
     selected: bool
-    standard_error: str = "-"
+    order: float | None = None
     margin: str = "-"
+    found: str = "-"
 
 
 @dataclass(frozen=True)
@@ -69,11 +76,14 @@ class PartyFeatures:
 
 @dataclass(frozen=True)
 class ParticipantRow:
-    """One participant, what it is worth, how sure that is, and what became of it."""
+    """One participant, what it is worth and how sure that is, and what became of it.
+
+    ``order`` is the number to sort by.
+    """
 
     name: str
     importance: str
-    standard_error: str
+    order: float
     outcome: str
 
 
@@ -134,7 +144,7 @@ def view_of(result: SelectionResult) -> ReportView:
         cost=cost_line(result),
         by_message=_bytes_rows(result.traffic.by_message),
         by_party=_bytes_rows(result.traffic.by_party),
-        phases=_phases(result.timings),
+        phases=_phases(result),
         settings=_pairs(sorted(result.parameters.items())),
         versions=_pairs(result.versions.items()),
         warnings=tuple(clean(text) for text in result.warnings),
@@ -167,6 +177,25 @@ def number(value: float) -> str:
     return f"{value:.6g}"
 
 
+def with_error(value: float, error: float | None) -> str:
+    """A score and its standard error, with one digit more than the error can vouch for.
+
+    Examples
+    --------
+    >>> with_error(0.163981, 0.0171), with_error(697.2353, 59.0), with_error(0.25, None)
+    ('0.1640 ± 0.017', '697.2 ± 59', '0.25')
+    >>> with_error(0.568072, 0.0202)
+    '0.5681 ± 0.020'
+    """
+    if error is None or not error > 0:
+        return number(value)
+    rounded = float(f"{error:.2g}")
+    if not 1e-4 <= rounded < 1e6 or abs(value) > 1e9 * error:
+        return f"{number(value)} ± {error:.2g}"
+    decimals = max(0, 1 - math.floor(math.log10(rounded)))
+    return f"{value:.{decimals + (rounded < 100)}f} ± {rounded:.{decimals}f}"
+
+
 def clean(value: Any) -> str:
     """Text of one line without characters that a terminal or a browser would act upon."""
     text = str(value)
@@ -184,8 +213,26 @@ def _facts(result: SelectionResult) -> tuple[tuple[str, str], ...]:
     if shape.get("label_holder"):
         facts.append(("label holder", shape["label_holder"]))
     facts.append(("protection", _protection(result)))
+    facts += _budgets(result.parameters.get("privacy", {}))
     facts.append(("seed", "none" if result.seed is None else result.seed))
     return _pairs(facts)
+
+
+def _budgets(privacy: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What may be spent on one row, of what is counted and of what is selected."""
+    budgets = {
+        "differential privacy": privacy,
+        "differential privacy of the selection": privacy.get("release", {}),
+    }
+    return [
+        (name, f"epsilon {own['epsilon']:g}, delta {own.get('delta', 0):g}{_mechanism(own)}")
+        for name, own in budgets.items()
+        if "epsilon" in own
+    ]
+
+
+def _mechanism(budget: Mapping[str, Any]) -> str:
+    return f", {budget['mechanism']}" if "mechanism" in budget else ""
 
 
 def _protection(result: SelectionResult) -> str:
@@ -218,19 +265,21 @@ def _party_features(
 ) -> PartyFeatures:
     scores, ranks = result.scores.get(party, {}), result.ranking.get(party, {})
     chosen = set(result.selected[party])
-    names = list(dict.fromkeys([*result.selected[party], *scores]))
-    names.sort(key=lambda name: ranks.get(name, len(ranks) + 1))
+    found, n_subsets = curves.found_in(result)
+    names = list(dict.fromkeys([*result.selected[party], *scores, *found]))
+    names.sort(key=lambda name: (ranks.get(name, len(ranks) + 1), -found.get(name, 0)))
     rows = []
     for name in names:
         margin, error = margins.get((owner, name)), errors.get((owner, name))
         rows.append(
             FeatureRow(
                 clean(name),
-                number(scores[name]) if name in scores else "-",
+                with_error(scores[name], error) if name in scores else "-",
                 str(ranks.get(name, "-")),
                 name in chosen,
-                "-" if error is None else f"± {error:.2g}",
+                scores.get(name),
                 "-" if margin is None else f"{margin:.1%}",
+                f"{found[name] / n_subsets:.0%}" if name in found else "-",
             )
         )
     return PartyFeatures(clean(title), tuple(rows), _n_features(result, party))
@@ -260,9 +309,8 @@ def _participants(result: SelectionResult) -> tuple[ParticipantRow, ...]:
             # A copy of a selected participant gives itself away here: it adds next to nothing.
             share = max(0.0, value) / min(chosen)
             outcome += f", would add {share:.0%} of what the least of the selected adds"
-        error = errors.get(party)
-        told = "-" if error is None else f"± {error:.2g}"
-        rows.append(ParticipantRow(clean(party), number(value), told, outcome))
+        told = with_error(value, errors.get(party))
+        rows.append(ParticipantRow(clean(party), told, value, outcome))
     return tuple(rows)
 
 
@@ -287,11 +335,14 @@ def _bytes_rows(amounts: dict[str, int]) -> tuple[CostRow, ...]:
     return tuple(CostRow(clean(name), size(n), n / total) for name, n in ordered)
 
 
-def _phases(timings: dict[str, float]) -> tuple[CostRow, ...]:
+def _phases(result: SelectionResult) -> tuple[CostRow, ...]:
+    timings, names = result.timings, dict(_PHASES)
+    if result.method == "fpso":
+        names |= {"train": "searching", "evaluate": "trying subsets of others"}
     # Parties work side by side, so a phase is compared with the longest one, not with a sum.
     longest = max(timings.values(), default=0.0) or 1.0
     return tuple(
-        CostRow(_PHASES.get(name, clean(name)), f"{seconds:.2f} s", seconds / longest)
+        CostRow(names.get(name, clean(name)), f"{seconds:.2f} s", seconds / longest)
         for name, seconds in timings.items()
     )
 
