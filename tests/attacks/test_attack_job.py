@@ -152,6 +152,23 @@ def test_the_third_party_of_a_job_keeps_subsets_and_cannot_tell_parties_apart():
     assert any("no subset to keep" in note for note in report.notes)
 
 
+def test_noisy_votes_leave_a_third_party_nothing_to_profile():
+    X, y = columns(150)
+    selector = fs.FPSOSelector(epsilon=1.0, n_blocks=2, random_state=0)
+    rows, report = attacked("fpso", selector, split_horizontal(X, y, np.arange(150) % 3))
+    assert not [key for key in rows if key[1].startswith("third-party")]
+    assert any("no accuracy and no subset was sent" in note for note in report.notes)
+
+
+def test_a_drawn_selection_gives_feature_holders_no_score_to_solve_for():
+    X, y = columns(150)
+    selector = fs.FilterSelector(
+        "gini", n_features_to_select=2, bins=[-1, 0, 1], release_epsilon=1.0, random_state=0
+    )
+    _, report = attacked("filter", selector, split_vertical(X, y, 3, random_state=0))
+    assert any("no score came back" in note for note in report.notes)
+
+
 def test_a_method_without_attacks_is_refused_politely():
     with pytest.raises(ConfigError, match="no attacks on the method 'chain'") as refused:
         refuse_without_attacks("chain")

@@ -294,6 +294,9 @@ class TestInterruption:
         assert [place.key(task) in known for place in places] == [True, False, False]
 
 
+OTHERS = [p.name for p in PEERS if p.module != "sklearn"]
+
+
 class TestPeers:
     @pytest.mark.parametrize("name", [p.name for p in PEERS if p.module == "sklearn"])
     def test_filters_of_scikit_learn_find_what_matters(self, name):
@@ -305,14 +308,60 @@ class TestPeers:
         mask = peer_selection(name, pooled, np.arange(100), y[:100], 1, 0)
         assert mask.tolist() == [False] * 6 + [True]
 
-    @pytest.mark.parametrize("name", [p.name for p in PEERS if p.module != "sklearn"])
+    @pytest.mark.parametrize("name", OTHERS)
     def test_other_packages_find_what_matters_or_say_what_is_missing(self, name, wine):
         if missing_package(peer_named(name)):
             (data,) = compare(wine, {"gini": gini()}, peers=[name], **PLAIN).data
             assert any(f"{name} is left out: " in n and "pip install" in n for n in data.notes)
             return
-        rng = np.random.default_rng(0)
-        y = np.arange(160) % 2
-        X = np.column_stack([rng.normal(size=(160, 5)), 3.0 * y + 0.3 * rng.normal(size=160)])
-        pooled = Case("case", fs.split_vertical(X, y, 2)).pooled
+        pooled, y = one_column_matters(lambda rng, y: 3.0 * y + 0.3 * rng.normal(size=len(y)))
+        mask = peer_selection(name, pooled, np.arange(160), y, 1, 0)
+        assert mask[5]
+        assert mask.sum() == 1 or not peer_named(name).counts
+
+    @pytest.mark.parametrize("name", OTHERS)
+    def test_other_packages_find_what_numbers_depend_on(self, name):
+        if missing_package(peer_named(name)):
+            pytest.skip(f"{name} is not installed")
+        pooled, y = one_column_matters(lambda rng, y: y + 0.1 * rng.normal(size=len(y)), "numbers")
         assert peer_selection(name, pooled, np.arange(160), y, 1, 0)[5]
+
+    @pytest.mark.parametrize("name", ["mrmr", "mrmr-selection"])
+    def test_mrmr_prefers_the_weaker_feature_to_a_copy_of_the_strongest(self, name):
+        if missing_package(peer_named(name)):
+            pytest.skip(f"{name} is not installed")
+        rng = np.random.default_rng(0)
+        y = np.arange(200) % 2
+        strong = 1.5 * y + rng.normal(size=200)
+        weak = 1.2 * y + rng.normal(size=200)
+        constant = np.ones(200)
+        copy = strong + 0.05 * rng.normal(size=200)
+        X = np.column_stack([rng.normal(size=200), strong, copy, constant, weak])
+        pooled = Case("case", fs.split_vertical(X, y, 2)).pooled
+        mask = peer_selection(name, pooled, np.arange(200), y, 2, 0)
+        assert mask[4]
+        assert mask[1] != mask[2]
+        every = peer_selection(name, pooled, np.arange(200), y, 5, 0)
+        assert every[[0, 1, 2, 4]].all()
+
+    def test_both_packages_for_mrmr_choose_the_same(self):
+        for name in ("mrmr", "mrmr-selection"):
+            if missing_package(peer_named(name)):
+                pytest.skip(f"{name} is not installed")
+        data = catalog.load("wine")
+        y = data.y
+        pooled = Case("case", fs.split_vertical(data.X, y, 2)).pooled
+        for wanted in (1, 2, 5, 8):
+            masks = [
+                peer_selection(name, pooled, np.arange(len(y)), y, wanted, 0).tolist()
+                for name in ("mrmr", "mrmr-selection")
+            ]
+            assert masks[0] == masks[1]
+
+
+def one_column_matters(made_from, kind="classes"):
+    """Five columns of noise and one that the label makes."""
+    rng = np.random.default_rng(0)
+    y = np.arange(160) % 2 if kind == "classes" else rng.normal(size=160)
+    X = np.column_stack([rng.normal(size=(160, 5)), made_from(rng, y)])
+    return Case("case", fs.split_vertical(X, y, 2)).pooled, y

@@ -15,7 +15,7 @@ from fedsift.evaluate.attack import Trial
 from fedsift.evaluate.attack_fpso import curious
 from fedsift.evaluate.attack_recording import JobRun, Mounted, Stage
 from fedsift.maths import moments
-from fedsift.methods import dcfs, filters_horizontal, fpso
+from fedsift.methods import dcfs, filters_horizontal, fpso, fpso_votes
 from fedsift.methods.filter_horizontal_messages import MaskedSums
 
 Floats = npt.NDArray[np.float64]
@@ -93,6 +93,9 @@ def on_dcfs(run: JobRun, stage: Stage) -> Iterator[Mounted]:
 
 def on_fpso(run: JobRun, stage: Stage) -> Iterator[Mounted]:
     """The third party profiles class mixes and keeps subsets."""
+    if stage.roles(fpso_votes.Voter):
+        run.notes.append("Blocks of rows voted with noise: no accuracy and no subset was sent.")
+        return
     ledger = stage.outcome.ledger.rows()
     third = curious(stage)
     participants: dict[str, Any] = stage.roles(fpso.Participant)

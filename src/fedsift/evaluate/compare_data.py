@@ -15,7 +15,8 @@ from fedsift.errors import JobError
 from fedsift.evaluate.cases import Case
 from fedsift.evaluate.cells import METHOD, Contestant
 from fedsift.evaluate.compare_file import DataPlan
-from fedsift.job import OWN_PARTY, DataEntry, Job, PartyEntry
+from fedsift.job import OWN_PARTY, DataEntry, Job
+from fedsift.job_parties import PartyEntry
 
 
 def case_of(plan: DataPlan, seed: int) -> Case:

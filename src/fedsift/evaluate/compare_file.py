@@ -131,13 +131,13 @@ def load_compare_file(
     known = _methods(check, top.get("method", []), methods)
     data = _data(check, top.get("data", []), known, methods, datasets, own_peers)
     output = check.table(("output",), top.get("output", {}), {"directory": (str,)})
+    directory = check.place(("output", "directory"), output.get("directory"))
     check.finish("the comparison")
-    folder = check.path.parent
     return ComparePlan(
         check.path,
         data,
         settings,
-        folder / output.get("directory", f"{check.path.stem}-out"),
+        directory or check.path.parent / f"{check.path.stem}-out",
     )
 
 

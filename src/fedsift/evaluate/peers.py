@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Selectors of other packages on pooled data: the reference that needs no privacy.
 
-scikit-learn's filters are always there. The others are looked for when they are named: Boruta and
-LassoNet come with ``pip install 'fedsift[peers]'``; ``stg`` needs ``pip install --no-deps stg six``
-and old names put back, which is done here; ``mrmr_selection`` is under the GPL, so no extra has it.
+scikit-learn's filters are always there. The others are looked for when they are named: Boruta,
+LassoNet and Feature-engine (for mRMR) come with ``pip install 'fedsift[peers]'``; ``stg`` needs
+``pip install --no-deps stg six`` and old names put back, which is done here; ``mrmr_selection``
+calls itself GPL in its metadata and MIT in its licence file, so no extra has it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,29 @@ _CLIP = 5.0
 
 
 @dataclass(frozen=True)
+class Training:
+    """What a peer is given.
+
+    Parameters
+    ----------
+    X : ndarray
+        Columns as :func:`filled` leaves them.
+    y : ndarray
+        Codes of classes, or numbers.
+    is_classes : bool
+    seed : int
+    wanted : int
+        Columns that will be kept; a ranking need not go further.
+    """
+
+    X: Floats
+    y: npt.NDArray[Any]
+    is_classes: bool
+    seed: int
+    wanted: int
+
+
+@dataclass(frozen=True)
 class Peer:
     """A selector of another package.
 
@@ -46,8 +70,8 @@ class Peer:
     module : str
         What to import.
     scores : callable
-        From (X, y, whether y is classes, seed) to one number per column, higher is better; columns
-        that the package itself would leave out have ``-inf`` if it decides the number.
+        From training data to one number per column, higher is better; columns that the package
+        itself would leave out have ``-inf`` if it decides the number.
     counts : bool
         Whether a number of features has to be given.
     """
@@ -55,7 +79,7 @@ class Peer:
     name: str
     package: str
     module: str
-    scores: Callable[[Floats, npt.NDArray[Any], bool, int], Floats]
+    scores: Callable[[Training], Floats]
     counts: bool = True
 
 
@@ -114,10 +138,11 @@ def peer_selection(
     peer = peer_named(name)
     need(peer)
     assert pooled.target is not None  # noqa: S101 - peers are not run without labels
-    X = filled(pooled.X[rows])
+    is_classes = pooled.target.kind == "classes"
+    training = Training(filled(pooled.X[rows]), labels, is_classes, seed, wanted)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what others deprecate is not for our users to mend
-        columns = peer.scores(X, labels, pooled.target.kind == "classes", seed)
+        columns = peer.scores(training)
     scores = np.full(pooled.n_features, -np.inf)
     np.maximum.at(scores, pooled.feature_of, np.nan_to_num(columns, nan=-np.inf))
     chosen = np.argsort(-scores, kind="stable")
@@ -136,88 +161,120 @@ def filled(X: Floats) -> Floats:
     return np.asarray(centred / np.where(spread > 0, spread, 1.0))
 
 
-def _f(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:  # noqa: ARG001
+def _f(given: Training) -> Floats:
     from sklearn.feature_selection import f_classif, f_regression
 
-    return np.asarray((f_classif if is_classes else f_regression)(X, y)[0])
+    return np.asarray((f_classif if given.is_classes else f_regression)(given.X, given.y)[0])
 
 
-def _mi(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:
+def _mi(given: Training) -> Floats:
     from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
-    measure = mutual_info_classif if is_classes else mutual_info_regression
-    return np.asarray(measure(X, y, random_state=seed))
+    measure = mutual_info_classif if given.is_classes else mutual_info_regression
+    return np.asarray(measure(given.X, given.y, random_state=given.seed))
 
 
-def _chi2(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:  # noqa: ARG001
+def _chi2(given: Training) -> Floats:
     from sklearn.feature_selection import chi2
 
-    low, high = X.min(axis=0), X.max(axis=0)
-    unit = (X - low) / np.where(high > low, high - low, 1.0)
-    return np.asarray(chi2(unit, y if is_classes else _quartiles(y))[0])
+    low, high = given.X.min(axis=0), given.X.max(axis=0)
+    unit = (given.X - low) / np.where(high > low, high - low, 1.0)
+    return np.asarray(chi2(unit, given.y if given.is_classes else _quartiles(given.y))[0])
 
 
-def _variance(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:  # noqa: ARG001
+def _variance(given: Training) -> Floats:
     from sklearn.feature_selection import VarianceThreshold
 
     # Columns come scaled, so only constant ones differ; ranges tell the others apart.
-    threshold = VarianceThreshold().fit(X / np.maximum(np.ptp(X, axis=0), 1e-12))
+    threshold = VarianceThreshold().fit(given.X / np.maximum(np.ptp(given.X, axis=0), 1e-12))
     return np.asarray(threshold.variances_)
 
 
-def _boruta(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:
+def _boruta(given: Training) -> Floats:
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-    boruta = _imported("boruta")
-    forest = RandomForestClassifier if is_classes else RandomForestRegressor
+    boruta, seed = _imported("boruta"), given.seed
+    forest = RandomForestClassifier if given.is_classes else RandomForestRegressor
     judge = forest(max_depth=5, random_state=seed)
-    found = boruta.BorutaPy(judge, n_estimators=50, max_iter=25, random_state=seed).fit(X, y)
+    search = boruta.BorutaPy(judge, n_estimators=50, max_iter=25, random_state=seed)
     # Confirmed features have rank 1, tentative ones 2; the rest is rejected.
-    ranks = np.asarray(found.ranking_, dtype=np.float64)
+    ranks = np.asarray(search.fit(given.X, given.y).ranking_, dtype=np.float64)
     return np.where(ranks <= 2, -ranks, -np.inf)
 
 
-def _mrmr(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:  # noqa: ARG001
+def _mrmr(given: Training) -> Floats:
+    """Feature-engine says which columns it chose, not in which order; relevance orders the rest."""
+    frame, places = _moving(given.X)
+    scores = np.full(given.X.shape[1], -np.inf)
+    if len(places) < 2:
+        scores[places] = 0.0
+        return scores
+    search = _imported("feature_engine.selection").MRMR(
+        method="FCQ",
+        max_features=max(1, min(given.wanted, len(places) - 1)),
+        regression=not given.is_classes,
+    )
+    search.fit(frame, given.y)
+    dropped = set(search.features_to_drop_)
+    chosen = np.array([name not in dropped for name in frame])
+    # Relevance is an F statistic, which a perfect column makes infinite.
+    order = np.argsort(np.argsort(search.relevance_, kind="stable"), kind="stable")
+    scores[places] = order + len(places) * chosen
+    return scores
+
+
+def _mrmr_selection(given: Training) -> Floats:
     import pandas as pd
 
     mrmr = _imported("mrmr")
-    measure = mrmr.mrmr_classif if is_classes else mrmr.mrmr_regression
-    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
-    most = min(X.shape[1], 100)
-    order = measure(frame, pd.Series(y), K=most, n_jobs=1, show_progress=False)
-    scores = np.full(X.shape[1], -np.inf)
+    measure = mrmr.mrmr_classif if given.is_classes else mrmr.mrmr_regression
+    frame, places = _moving(given.X)
+    most = min(given.wanted, len(places))
+    order = measure(frame, pd.Series(given.y), K=most, n_jobs=1, show_progress=False)
+    scores = np.full(given.X.shape[1], -np.inf)
     for place, column in enumerate(order):
         scores[int(column[1:])] = -place
     return scores
 
 
-def _lassonet(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:
+def _moving(X: Floats) -> tuple[Any, npt.NDArray[np.intp]]:
+    """Columns that vary, as a frame, and their places; both packages divide by the spread."""
+    import pandas as pd
+
+    places = np.flatnonzero(np.ptp(X, axis=0) > 0)
+    return pd.DataFrame(X[:, places], columns=[f"x{i}" for i in places]), places
+
+
+def _lassonet(given: Training) -> Floats:
     lassonet = _imported("lassonet")
-    kind = lassonet.LassoNetClassifier if is_classes else lassonet.LassoNetRegressor
+    kind = lassonet.LassoNetClassifier if given.is_classes else lassonet.LassoNetRegressor
     # A coarse path: the order in which features leave it is all that counts.
     model = kind(
         hidden_dims=(32,),
         n_iters=(_EPOCHS, 5),
         path_multiplier=1.2,
-        random_state=seed,
-        torch_seed=seed,
+        random_state=given.seed,
+        torch_seed=given.seed,
         verbose=0,
     )
-    model.path(X.astype(np.float32), y if is_classes else y.astype(np.float32))
+    y = given.y if given.is_classes else given.y.astype(np.float32)
+    model.path(given.X.astype(np.float32), y)
     return np.asarray(model.feature_importances_.numpy(), dtype=np.float64)
 
 
-def _stg(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:
+def _stg(given: Training) -> Floats:
     import torch
 
+    seed, is_classes = given.seed, given.is_classes
     torch.manual_seed(seed)
     # The package draws from numpy's global generator.
     before = np.random.get_state()  # noqa: NPY002
     np.random.seed(seed)  # noqa: NPY002
-    rows = np.random.default_rng(seed).permutation(len(X))
-    check, fit = rows[: len(X) // 5], rows[len(X) // 5 :]
-    X = np.clip(X, -_CLIP, _CLIP).astype(np.float32)
-    y = y.astype(np.int64 if is_classes else np.float32)
+    rows = np.random.default_rng(seed).permutation(len(given.X))
+    check, fit = rows[: len(rows) // 5], rows[len(rows) // 5 :]
+    X = np.clip(given.X, -_CLIP, _CLIP).astype(np.float32)
+    # Numbers as a column: against a flat vector its loss would compare every row with every other.
+    y = given.y.astype(np.int64) if is_classes else given.y.astype(np.float32)[:, None]
     model = _imported("stg").STG(
         task_type="classification" if is_classes else "regression",
         input_dim=X.shape[1],
@@ -248,11 +305,12 @@ def _stg(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:
     return np.asarray(model.get_gates(mode="raw"), dtype=np.float64)
 
 
-def _forest(X: Floats, y: Any, is_classes: bool, seed: int) -> Floats:
+def _forest(given: Training) -> Floats:
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-    forest = RandomForestClassifier if is_classes else RandomForestRegressor
-    return np.asarray(fit_quietly(forest(random_state=seed), X, y).feature_importances_)
+    forest = RandomForestClassifier if given.is_classes else RandomForestRegressor
+    fitted = fit_quietly(forest(random_state=given.seed), given.X, given.y)
+    return np.asarray(fitted.feature_importances_)
 
 
 def _quartiles(y: Any) -> Any:
@@ -292,5 +350,6 @@ PEERS = (
     Peer("stg", "stg", "stg", _stg),
     Peer("lassonet", "lassonet", "lassonet", _lassonet),
     Peer("boruta", "Boruta", "boruta", _boruta, counts=False),
-    Peer("mrmr", "mrmr_selection", "mrmr", _mrmr),
+    Peer("mrmr", "feature-engine", "feature_engine.selection", _mrmr),
+    Peer("mrmr-selection", "mrmr_selection", "mrmr", _mrmr_selection),
 )
