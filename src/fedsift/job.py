@@ -1,10 +1,9 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Job and party files: TOML, checked as a whole before anything else happens.
+"""Job files: TOML, checked as a whole before anything else happens.
 
-A job file says which method runs on whose data; a party's own file says where its data is and what
-it agrees to disclose. Reading one collects every problem, each with its line, and raises a single
-:class:`~fedsift.errors.JobError`. Paths in a file are relative to that file.
+A job file says which method runs on whose data. Reading one collects every problem, each with its
+line, and raises a single :class:`~fedsift.errors.JobError`. Paths in a file are relative to it.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fedsift.errors import JobError
+from fedsift.job_parties import PartyEntry, parties_in, texts_in
 from fedsift.job_steps import StepEntry, check_setting, steps_in
-from fedsift.toml_check import TEXTS, Key, Kinds, TomlCheck, meant
+from fedsift.toml_check import TEXTS, Kinds, TomlCheck, meant
 
 SETTINGS = ("vertical", "horizontal")
 ENGINES = ("embedded", "flare")
@@ -28,16 +27,6 @@ CHAIN = "chain"
 OWN_PARTY = "label-holder"
 """Name of a label holder that is a party of its own, in a split of a catalogued set."""
 
-POLICY_KEYS: dict[str, Kinds] = {
-    "methods": (TEXTS,),
-    "may_reveal": (TEXTS,),
-    "may_not_reveal": (TEXTS,),
-    "min_security_bits": (int,),
-    "min_bin_size": (int,),
-    "min_rows": (int,),
-    "anonymous_names": (bool,),
-    "max_epsilon": (int, float),
-}
 _SECTIONS: dict[str, Kinds] = {
     "job": (dict,),
     "data": (dict,),
@@ -56,17 +45,13 @@ _SPLIT_KEYS: dict[str, Kinds] = {
 }
 _TABLE_KEYS: dict[str, Kinds] = {"label": (str, dict), "id": (str, TEXTS)}
 _SHARED_KEYS: dict[str, Kinds] = {"setting": (str,), "task": (str,), "categorical": (TEXTS,)}
-_PARTY_KEYS: dict[str, Kinds] = {
-    "name": (str,),
-    "data": (str,),
-    "id": (str, TEXTS),
-    "columns": (TEXTS,),
-    "policy": (dict,),
-    "file": (str,),
-}
 _RUNTIME_KEYS: dict[str, Kinds] = {"engine": (str,), "kit": (str,), "checkpoint": (str,)}
-_PARTY_FILE: dict[str, Kinds] = {"party": (dict,), "data": (dict,), "policy": (dict,)}
-_PARTY_FILE_DATA: dict[str, Kinds] = {"path": (str,), "id": (str, TEXTS), "columns": (TEXTS,)}
+_OUTPUT_KEYS: dict[str, Kinds] = {
+    "directory": (str,),
+    "mlflow": (str,),
+    "mlflow_experiment": (str,),
+    "tensorboard": (str,),
+}
 
 
 @dataclass(frozen=True)
@@ -92,17 +77,6 @@ class MethodSchema:
 
 
 @dataclass(frozen=True)
-class PartyEntry:
-    """One organisation: where its table is and what it agrees to."""
-
-    name: str
-    data: Path | None = None
-    id_columns: tuple[str, ...] = ()
-    columns: tuple[str, ...] | None = None
-    policy: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True)
 class DataEntry:
     """A catalogued set to split, or what the parties' tables have in common."""
 
@@ -115,6 +89,25 @@ class DataEntry:
     label_column: str | None = None
     task: str = "auto"
     categorical: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Trackers:
+    """Trackers of experiments that get the result too; none if nothing is given.
+
+    Parameters
+    ----------
+    mlflow : str, optional
+        Tracking address of MLflow; not shown, because it may hold a password.
+    mlflow_experiment : str
+        Experiment that the run belongs to.
+    tensorboard : Path, optional
+        Directory of runs for TensorBoard.
+    """
+
+    mlflow: str | None = field(default=None, repr=False)
+    mlflow_experiment: str = "fedsift"
+    tensorboard: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +126,7 @@ class Job:
     kit: Path | None = None
     checkpoint: Path | None = None
     steps: tuple[StepEntry, ...] = ()
+    trackers: Trackers = Trackers()
 
     @property
     def policies(self) -> dict[str, Mapping[str, Any]]:
@@ -164,7 +158,7 @@ def load_job(
     job : Job
         With all paths resolved against the file's directory.
     """
-    check = TomlCheck(Path(path))
+    check = TomlCheck(Path(path), "fedsift init")
     top = check.table((), check.document, _SECTIONS)
     job = check.table(("job",), top.get("job", {}), _JOB_KEYS)
     chained = "step" in top
@@ -175,10 +169,12 @@ def load_job(
     kit = _kit(check, runtime, engine)
     engine = engine or runtime.get("engine", "embedded")
     checkpoint = _checkpoint(check, runtime, engine)
-    output = check.table(("output",), top.get("output", {}), {"directory": (str,)})
+    output = check.table(("output",), top.get("output", {}), _OUTPUT_KEYS)
+    trackers = _trackers(check, output)
+    directory = check.place(("output", "directory"), output.get("directory"))
     kinds = frozenset(kind for known in methods.values() for kind in known.kinds)
     at_home = engine == "flare"
-    parties = _parties(check, top.get("party", []), kinds, at_home)
+    parties = parties_in(check, top.get("party", []), kinds, at_home)
     data = _data(check, top.get("data"), parties, schema, datasets, at_home)
     if data.setting in SETTINGS:
         check_setting(check, steps, methods, data.setting, has_gaps=data.dataset is None)
@@ -191,48 +187,14 @@ def load_job(
         data,
         tuple(parties.values()),
         parameters,
-        folder / output.get("directory", f"{check.path.stem}-out"),
+        directory or folder / f"{check.path.stem}-out",
         job.get("seed"),
         job.get("timeout_seconds"),
         engine,
         kit,
         checkpoint,
         steps,
-    )
-
-
-def load_party(path: str | os.PathLike[str], kinds: Collection[str] = ()) -> PartyEntry:
-    """Read and check a party's own file.
-
-    Parameters
-    ----------
-    path : path of a TOML file
-        With the tables ``[party]``, ``[data]`` and optionally ``[policy]``.
-    kinds : collection of str
-        Known disclosures; without them a policy may name any.
-
-    Returns
-    -------
-    entry : PartyEntry
-    """
-    check = TomlCheck(Path(path))
-    top = check.table((), check.document, _PARTY_FILE)
-    party = check.table(("party",), top.get("party", {}), {"name": (str,)})
-    if not party.get("name", "").strip():
-        check.add(("party",), "The party has no name.", "[party] needs a name.", "Add it.")
-    data = check.table(("data",), top.get("data", {}), _PARTY_FILE_DATA)
-    if "path" not in data:
-        check.add(("data",), "The file names no data.", "[data] needs a path.", "Add it.")
-    policy = policy_in(check, ("policy",), top.get("policy"), kinds)
-    source = check.file(("data", "path"), data.get("path"))
-    check.finish("the party")
-    columns = data.get("columns")
-    return PartyEntry(
-        party["name"],
-        source,
-        _texts(data.get("id")),
-        None if columns is None else tuple(columns),
-        policy,
+        trackers,
     )
 
 
@@ -273,7 +235,7 @@ def _kit(check: TomlCheck, runtime: Mapping[str, Any], engine: str | None) -> Pa
     if engine is None and runtime.get("engine") == "flare" and given is None:
         needed = 'Jobs between organisations are submitted with kit = "...", a start-up kit.'
         check.add(("runtime",), "The engine 'flare' has no kit.", needed, "Add it.")
-    return None if given is None else check.path.parent / Path(given).expanduser()
+    return check.place(("runtime", "kit"), given)
 
 
 def _checkpoint(check: TomlCheck, runtime: Mapping[str, Any], engine: str) -> Path | None:
@@ -283,7 +245,23 @@ def _checkpoint(check: TomlCheck, runtime: Mapping[str, Any], engine: str) -> Pa
         found = "A place for checkpoints is given for the engine 'flare'."
         needed = "There every organisation names a place of its own in its settings."
         check.add(("runtime", "checkpoint"), found, needed, "Remove it.")
-    return None if given is None else check.path.parent / Path(given).expanduser()
+    return check.place(("runtime", "checkpoint"), given)
+
+
+def _trackers(check: TomlCheck, output: Mapping[str, Any]) -> Trackers:
+    """Where else the result goes."""
+    for key in ("mlflow", "mlflow_experiment", "tensorboard"):
+        if key in output and not output[key].strip():
+            check.add(("output", key), f"{key} is empty.", "It must name a place.", "Remove it.")
+    if "mlflow_experiment" in output and "mlflow" not in output:
+        needed = 'It needs mlflow = "...", the address of a server or store.'
+        check.add(("output", "mlflow_experiment"), "There is no MLflow.", needed, "Add it.")
+    given = output.get("tensorboard")
+    return Trackers(
+        output.get("mlflow"),
+        output.get("mlflow_experiment", Trackers.mlflow_experiment),
+        check.place(("output", "tensorboard"), given),
+    )
 
 
 def _parameters(
@@ -296,97 +274,6 @@ def _parameters(
         check.add(("method", name), f"{name!r} does not belong to [method].", needed, "Move it.")
     rest = {name: value for name, value in given.items() if name not in schema.elsewhere}
     return check.table(("method",), rest, schema.parameters, f"[method] of {method!r}")
-
-
-def _parties(
-    check: TomlCheck, given: list[Any], kinds: Collection[str], at_home: bool
-) -> dict[int, PartyEntry]:
-    entries: dict[int, PartyEntry] = {}
-    first_line: dict[str, int | None] = {}
-    for number, value in enumerate(given):
-        where: Key = ("party", number)
-        if not isinstance(value, dict):
-            check.add(where, "'party' is a list of values.", "Write [[party]] tables.", "Mend it.")
-            continue
-        known = check.table(where, value, _PARTY_KEYS, "[[party]]")
-        if at_home and "name" in known:
-            # Paths and policies of this file are those of another machine.
-            known = {key: known[key] for key in ("name", "id", "columns") if key in known}
-        entry = _party(check, where, known, kinds)
-        if entry is None:
-            continue
-        folded = entry.name.strip().casefold()
-        if folded in first_line:
-            found = f"Party {entry.name!r} is named twice (first in line {first_line[folded]})."
-            needed = "Every party has one [[party]] entry."
-            check.add((*where, "name"), found, needed, "Join or rename the two.")
-        first_line.setdefault(folded, check.line((*where, "name")))
-        entries[number] = entry
-    return entries
-
-
-def _party(
-    check: TomlCheck, where: Key, given: dict[str, Any], kinds: Collection[str]
-) -> PartyEntry | None:
-    if "file" in given:
-        return _party_from_file(check, where, given, kinds)
-    if not given.get("name", "").strip():
-        if "name" in given or not check.has((*where, "name")):
-            check.add(where, "A party has no name.", "[[party]] needs a name.", "Add it.")
-        return None
-    columns = given.get("columns")
-    return PartyEntry(
-        given["name"],
-        check.file((*where, "data"), given.get("data")),
-        _texts(given.get("id")),
-        None if columns is None else tuple(columns),
-        policy_in(check, (*where, "policy"), given.get("policy"), kinds),
-    )
-
-
-def _party_from_file(
-    check: TomlCheck, where: Key, given: dict[str, Any], kinds: Collection[str]
-) -> PartyEntry | None:
-    for key in ("data", "id", "columns", "policy"):
-        if key in given:
-            needed = "A party's own file says this."
-            check.add((*where, key), f"Both file and {key} are given.", needed, "Remove one.")
-    source = check.file((*where, "file"), given["file"])
-    if source is None:
-        return None
-    try:
-        entry = load_party(source, kinds)
-    except JobError as error:
-        for problem in error.problems:
-            check.add((*where, "file"), f"{source.name}, {problem}")
-        return None
-    if given.get("name", entry.name) != entry.name:
-        found = f"The party is called {given['name']!r} here and {entry.name!r} in its own file."
-        check.add((*where, "name"), found, "Both must agree.", "Leave the name out here.")
-    return entry
-
-
-def policy_in(
-    check: TomlCheck, where: Key, given: dict[str, Any] | None, kinds: Collection[str]
-) -> dict[str, Any] | None:
-    """Check a policy found at a key; a misspelt disclosure is a problem if ``kinds`` are known."""
-    if given is None:
-        return None
-    policy = check.table(where, given, POLICY_KEYS, "a policy")
-    for key in ("may_reveal", "may_not_reveal"):
-        # A misspelt kind would protect nothing, so it is refused, not ignored.
-        for kind in policy.get(key, ()):
-            if kinds and kind not in kinds:
-                needed = f"Known: {', '.join(sorted(kinds))}."
-                action = meant(kind, kinds, "See 'fedsift methods'.")
-                check.add((*where, key), f"Unknown disclosure {kind!r} in {key}.", needed, action)
-    for key in ("min_security_bits", "min_bin_size", "min_rows"):
-        if policy.get(key, 0) < 0:
-            check.add((*where, key), f"{key} is negative.", "It must be 0 or more.", "Change it.")
-    if not policy.get("max_epsilon", 1) > 0:
-        needed = "It must be a positive number."
-        check.add((*where, "max_epsilon"), "max_epsilon allows nothing.", needed, "Change it.")
-    return policy
 
 
 def _data(
@@ -492,11 +379,7 @@ def _tables(
     # Every party may have an id column of its own name; the common one is the default.
     for number, entry in parties.items():
         if not entry.id_columns:
-            parties[number] = replace(entry, id_columns=_texts(data.get("id")))
+            parties[number] = replace(entry, id_columns=texts_in(data.get("id")))
     return DataEntry(
         setting, label_party=label.get("party"), label_column=label.get("column"), **shared
     )
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    return () if value is None else (value,) if isinstance(value, str) else tuple(value)

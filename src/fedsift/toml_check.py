@@ -42,16 +42,24 @@ _PLACE = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)$")
 _QUOTED = re.compile(r"'([^']+)'")
 _MEANT = re.compile(r"Did you mean '(.+)'\?")
 _REMOVE = "Remove it."
+_TABLES = (".csv", ".parquet")
 _MAX_FILE_BYTES = 1 << 20
 
 
 class TomlCheck:
-    """A parsed file and the problems found in it so far."""
+    """A parsed file and the problems found in it so far.
 
-    def __init__(self, path: Path) -> None:
+    Parameters
+    ----------
+    path : Path
+    maker : str
+        The command that writes such a file, to name where there is none.
+    """
+
+    def __init__(self, path: Path, maker: str = "") -> None:
         self.path = path
         self.problems: list[tuple[int | None, str, str, str]] = []
-        text = _read(path)
+        text = _read(path, maker)
         self._text = text.split("\n")
         try:
             self.document: dict[str, Any] = tomllib.loads(text)
@@ -60,7 +68,12 @@ class TomlCheck:
             line = int(place[1]) if place and place[1] else len(text.splitlines())
             found = f"Not valid TOML: {_PLACE.sub('', str(error))}."
             needed = "A table, or one 'key = value', is needed here."
-            self.problems.append((line, found, needed, "Mend the line; text needs quotes."))
+            action = "Mend the line; text needs quotes."
+            if "\\" in "".join(self._text[line - 1 : line]):
+                action = "Write paths with / or in single quotes, such as 'C:\\data\\bank.csv'."
+            elif maker and path.suffix.lower() in _TABLES:
+                action = f"A table is not what is needed here; {maker!r} writes such a file."
+            self.problems.append((line, found, needed, action))
             self.finish("it")
         self._lines = line_numbers(text)
 
@@ -127,16 +140,24 @@ class TomlCheck:
 
     def file(self, key: Key, given: str | None) -> Path | None:
         """A file that must exist, relative to this file."""
-        if given is None:
-            return None
-        path = self.path.parent / Path(given).expanduser()
-        if path.is_file():
+        path = self.place(key, given)
+        if path is None or path.is_file():
             return path
         found = f"{given!r} is {'a directory' if path.is_dir() else 'not there'}."
-        self.add(
-            key, found, "A file is needed; its path is relative to this file.", "Mend the path."
-        )
+        needed = "A file is needed; its path is relative to this file."
+        self.add(key, found, needed, _similar_file(str(given), path, "Mend the path."))
         return None
+
+    def place(self, key: Key, given: str | None) -> Path | None:
+        """A path relative to this file, whether or not anything is there."""
+        if given is None:
+            return None
+        try:
+            return self.path.parent / possible(given)
+        except ValueError as error:
+            needed = "A path is needed; it is relative to this file."
+            self.add(key, f"{error}", needed, "Mend the path.")
+            return None
 
     def finish(self, what: str) -> None:
         """Raise one error if there was any problem."""
@@ -163,6 +184,29 @@ def meant(name: str, known: Iterable[str], otherwise: str) -> str:
     folded = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.strip().casefold(), list(folded), n=1, cutoff=0.6)
     return f"Did you mean {folded[close[0]]!r}?" if close else otherwise
+
+
+def possible(given: str) -> Path:
+    """A path with ``~`` filled in; ValueError says why it cannot be one."""
+    if not given.strip() or "\0" in given:
+        raise ValueError(f"{given!r} is no path.")
+    try:
+        return Path(given).expanduser()
+    except RuntimeError:
+        raise ValueError(f"{given!r} is in a home that is not known here.") from None
+
+
+def _similar_file(given: str, path: Path, otherwise: str) -> str:
+    """``Did you mean ...?`` with a file beside the one that is missing."""
+    try:
+        beside = [one.name for one in path.parent.iterdir() if one.is_file()]
+    except (OSError, ValueError):
+        return otherwise
+    close = meant(path.name, beside, "")
+    wanted = _MEANT.fullmatch(close)
+    if wanted is None or not given.endswith(path.name):
+        return otherwise
+    return f"Did you mean {given.removesuffix(path.name) + wanted[1]!r}?"
 
 
 def line_numbers(text: str) -> dict[Key, int]:
@@ -284,15 +328,19 @@ def _what_is_said(source: str) -> tuple[int, int]:
     return first, max(first + len(said.strip()), first + 1)
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, maker: str) -> str:
     try:
         with path.open("rb") as stream:
             raw = stream.read(_MAX_FILE_BYTES + 1)
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        # No file of that name, or a name that no file can have.
+        reason = getattr(error, "strerror", None) or "no file has such a name"
+        action = "Check the path and its permissions."
+        if isinstance(error, FileNotFoundError):
+            new = f"Check the path; {maker!r} writes a new file." if maker else action
+            action = _similar_file(os.fspath(path), path, new)
         raise FileProblem(
-            f"Cannot read {os.fspath(path)}: {error.strerror}.",
-            "A readable TOML file is needed.",
-            "Check the path and its permissions.",
+            f"Cannot read {os.fspath(path)}: {reason}.", "A readable TOML file is needed.", action
         ) from None
     try:
         if len(raw) > _MAX_FILE_BYTES:

@@ -137,7 +137,47 @@ def test_an_unknown_key(workshop):
 def test_a_missing_data_file(workshop):
     workshop.parties[1]["data"] = "shoop.csv"
 
-    assert_refused(workshop, workshop.run(), "E202", "line 16", "'shoop.csv' is not there")
+    assert_refused(
+        workshop,
+        workshop.run(),
+        "E202",
+        "line 16",
+        "'shoop.csv' is not there",
+        "Did you mean 'shop.csv'?",
+    )
+
+
+def test_a_label_at_another_party(workshop):
+    workshop.sections["data"]["label"]["party"] = "shop"
+
+    assert_refused(
+        workshop, workshop.run(), "E101", "'shop' has no column 'default'", "Party 'bank' has one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("~no-such-user/shop.csv", "a home that is not known here"),
+        ("shop\0.csv", "is no path"),
+        ("", "is no path"),
+    ],
+)
+@pytest.mark.parametrize("place", ["data", "directory", "checkpoint"])
+def test_a_path_that_cannot_be_one(workshop, place, path, words):
+    if place == "data":
+        workshop.parties[1]["data"] = path
+    else:
+        section = "output" if place == "directory" else "runtime"
+        workshop.sections[section] = {place: path}
+
+    assert_refused(workshop, workshop.run(), "E202", words)
+
+
+def test_a_path_as_windows_writes_it(workshop):
+    text = workshop.text().replace("shop.csv", "C:\\users\\shop.csv")
+
+    assert_refused(workshop, workshop.run(text=text), "E202", "Not valid TOML", "in single quotes")
 
 
 def test_an_unreadable_data_file(workshop):
@@ -163,7 +203,17 @@ def test_an_unreadable_job_file(workshop, content):
 def test_a_job_file_that_is_not_there(workshop):
     outcome = call("run", workshop.folder / "nothing.toml", "--out", workshop.out)
 
-    assert_refused(workshop, outcome, "E105", "nothing.toml")
+    assert_refused(workshop, outcome, "E105", "nothing.toml", "'fedsift init' writes a new file")
+    workshop.write()
+    close = call("run", workshop.folder / "jobb.toml", "--out", workshop.out)
+    assert_refused(workshop, close, "E105", "Did you mean", "job.toml'?")
+
+
+def test_a_table_instead_of_a_job_file(workshop):
+    workshop.write()
+    outcome = call("run", workshop.folder / "bank.csv", "--out", workshop.out)
+
+    assert_refused(workshop, outcome, "E202", "bank.csv, line 1", "'fedsift init' writes such a")
 
 
 def test_a_job_file_that_is_not_toml(workshop):
@@ -189,6 +239,13 @@ def test_the_engine_flare_without_a_kit(workshop):
     workshop.sections["runtime"] = {"engine": "flare"}
 
     assert_refused(workshop, workshop.run(), "E202", "'flare'", "has no kit")
+
+
+def test_an_output_place_with_a_name_that_no_folder_has(workshop):
+    workshop.write()
+    outcome = call("run", workshop.folder / "job.toml", "--out", workshop.folder / ("a" * 300))
+
+    assert_refused(workshop, outcome, "E105", "Cannot write to")
 
 
 def test_an_output_place_that_is_a_file(workshop):

@@ -10,8 +10,10 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+import fedsift as fs
 from cli.cli_helpers import CELL, call
 from fedsift.cli import app
+from fedsift.cli.common import typed
 from fedsift.cli.mistakes import show
 from fedsift.cli.prepare import read_job
 from fedsift.errors import JobError
@@ -199,6 +201,32 @@ class TestInit:
         assert text in outcome.err
         assert not job.exists()
 
+    def test_files_are_named_as_terminals_and_people_name_them(self, workshop, tmp_path):
+        workshop.write()
+        folder = tmp_path / "my files"
+        folder.mkdir()
+        for old, new in (("bank", "Müller & Söhne"), ("shop", "_CON_")):
+            (workshop.folder / f"{old}.csv").rename(folder / f"{new}.csv")
+        job = folder / "my job.toml"
+        mueller = str(folder / "Müller & Söhne.csv")
+        answers = [
+            f"'{mueller}'",
+            mueller,
+            "~no-such-user/x.csv",
+            f'"{folder / "_CON_.csv"}"',
+            *[""] * 5,
+        ]
+
+        ran = CliRunner().invoke(app, ["init", "--out", str(job)], input="\n".join(answers) + "\n")
+
+        assert ran.exit_code == 0, ran.output
+        assert "was named before" in ran.output
+        assert "a home that is not known here" in ran.output
+        assert f"fedsift run '{job}'" in ran.output
+        read = read_job(job)
+        assert [entry.name for entry in read.parties] == ["muller-sohne", "con"]
+        assert call("plan", job).exit_code == 0
+
     def test_nothing_is_overwritten(self, workshop):
         job = workshop.write()
         before = job.read_text()
@@ -209,33 +237,88 @@ class TestInit:
         assert "is there already" in outcome.err
         assert job.read_text() == before
 
+    def test_a_table_is_one_partys(self, workshop):
+        workshop.write()
+        bank = workshop.folder / "bank.csv"
+        outcome = call("init", bank, bank, "--yes", "--out", workshop.folder / "new.toml")
+
+        assert outcome.exit_code == 2
+        assert "is named twice" in outcome.err
+        assert not (workshop.folder / "new.toml").exists()
+
     def test_no_table_no_job(self, tmp_path):
         assert "No table was named" in call("init", "--yes", "--out", tmp_path / "job.toml").err
 
 
 class TestCompletion:
-    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
     def test_a_script_for_every_shell(self, shell):
         script = call("completion", shell).out
-        assert f"_FEDSIFT_COMPLETE=complete_{shell}" in script
+        assert "_FEDSIFT_COMPLETE" in script
+        assert f"complete_{shell}" in script
 
     def test_another_shell(self):
         outcome = call("completion", "bahs")
         assert outcome.exit_code == 2
         assert "Did you mean 'bash'?" in outcome.err
 
-    def test_a_shell_gets_an_answer(self):
+    @pytest.mark.parametrize(
+        ("typed", "answer"), [("fedsift pl", "plan"), ("fedsift completion ba", "bash")]
+    )
+    @pytest.mark.parametrize("shell", ["bash", "powershell"])
+    def test_a_shell_gets_an_answer(self, shell, typed, answer):
         environment = {
             **os.environ,
-            "_FEDSIFT_COMPLETE": "complete_bash",
-            "COMP_WORDS": "fedsift pl",
-            "COMP_CWORD": "1",
+            "_FEDSIFT_COMPLETE": f"complete_{shell}",
+            "COMP_WORDS": typed,
+            "COMP_CWORD": str(len(typed.split()) - 1),
+            "_TYPER_COMPLETE_ARGS": typed,
+            "_TYPER_COMPLETE_WORD_TO_COMPLETE": typed.split()[-1],
         }
         command = [sys.executable, "-c", "from fedsift.cli import main; main()"]
         ran = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=100, check=False
         )
-        assert ran.stdout.split() == ["plan"]
+        assert [line.split(":::")[0] for line in ran.stdout.splitlines()] == [answer]
+
+
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "fedsift", "--version"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+    assert (ran.returncode, ran.stdout) == (0, f"fedsift {fs.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("system", "path", "shown"),
+    [
+        ("posix", "job.toml", "job.toml"),
+        ("posix", "my job's.toml", "'my job'\"'\"'s.toml'"),
+        ("nt", "C:\\my files\\job.toml", '"C:\\my files\\job.toml"'),
+        ("nt", "C:\\files\\job.toml", "C:\\files\\job.toml"),
+    ],
+)
+def test_commands_to_copy_have_the_quotes_that_a_shell_needs(monkeypatch, system, path, shown):
+    monkeypatch.setattr("fedsift.cli.common.os.name", system)
+    assert typed(path) == shown
+
+
+def test_names_with_blanks_umlauts_and_other_signs_run(workshop):
+    """Names of parties, and of the folders for results and checkpoints."""
+    names = ['Müller: & "Söhne"?', "CON"]
+    for party, name in zip(workshop.parties, names, strict=True):
+        party["name"] = name
+    workshop.sections["data"]["label"]["party"] = names[0]
+    workshop.sections["method"]["security"] = "plain"
+    workshop.sections["runtime"] = {"checkpoint": "kept & sound"}
+    workshop.sections["output"] = {"directory": "Ergebnis für alle"}
+    job = workshop.write()
+
+    outcome = call("run", job, "--json")
+
+    assert outcome.exit_code == 0, outcome.err
+    result = fs.SelectionResult.load(workshop.folder / "Ergebnis für alle" / "result.json")
+    assert list(result.selected) == names
 
 
 def test_the_version():

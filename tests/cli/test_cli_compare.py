@@ -73,6 +73,21 @@ def test_a_profile_and_json(quick):
     assert ran.err == ""
 
 
+def test_the_report_of_the_job_itself_stays(workshop):
+    workshop.sections["output"] = {"directory": "out"}
+    workshop.sections["method"]["security"] = "plain"
+    job = workshop.write()
+    assert call("run", job, "--quiet").exit_code == 0
+    report = (workshop.folder / "out" / "report.html").read_bytes()
+
+    ran = call("compare", job, "--profile", "smoke", "--security", "plain", "--json")
+
+    assert ran.exit_code == 0, ran.err
+    assert ran.json["files"]["report"] == str(workshop.folder / "compare-out" / "report.html")
+    assert (workshop.folder / "out" / "report.html").read_bytes() == report
+    assert "filter: 2 features selected" in call("report", workshop.folder / "out").out
+
+
 def test_jobs_on_the_same_tables(workshop):
     first = workshop.write()
     workshop.sections["method"]["score"] = "mi"

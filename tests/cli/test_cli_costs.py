@@ -32,8 +32,21 @@ def test_plan_prints_the_cost_and_run_compares_it(workshop):
     assert "took" in line
 
 
-def test_what_is_not_predicted_is_said(workshop):
+def test_a_run_without_encryption_is_predicted_too(workshop):
+    secure = workshop.plan("--json").json["cost"]
     workshop.sections["method"]["security"] = "plain"
+
+    planned = workshop.plan("--json").json["cost"]
+    traffic = workshop.run("--json").json["result"]["traffic"]
+
+    for count in ("rounds", "messages", "ciphertexts"):
+        assert planned[count] == traffic[count], count
+    assert planned["bytes"] == pytest.approx(traffic["n_bytes"], rel=0.02)
+    assert planned["cpu_seconds"] < secure["cpu_seconds"]
+
+
+def test_what_is_not_predicted_is_said(workshop, monkeypatch):
+    monkeypatch.setattr("fedsift.costs.estimate", lambda *_: None)
 
     assert workshop.plan("--json").json["cost"] is None
     assert "not predicted" in workshop.plan().out

@@ -14,6 +14,7 @@ from fedsift.methods.filter_messages import Introduction
 from fedsift.methods.filters import FeatureHolder
 from fedsift.report.live import LiveView
 from fedsift.report.live_server import LiveServer
+from fedsift.result import SelectionResult
 
 DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -79,6 +80,17 @@ def test_a_job_in_a_federation_shows_its_state():
 
     for word in ("job-7", "running", "<dd>12</dd>", "bank"):
         assert word in shown
+
+
+def test_a_job_in_a_federation_that_is_finished_does_not_run():
+    view = LiveView("test")
+    page = Page(view)
+    page.job_state(JobState("job-7", "RUNNING", 3, 12, (), 5.0))
+    page.finish(SelectionResult("filter", "vertical", {"bank": ("income",)}))
+    shown = view.state()["parts"]["progress"]
+
+    assert "finished" in shown
+    assert "running" not in shown
 
 
 def test_names_that_a_party_keeps_are_in_no_file(workshop):

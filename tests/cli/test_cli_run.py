@@ -66,7 +66,7 @@ def test_rows_that_not_all_parties_have_are_left_out(workshop):
 def test_json_holds_paths_and_result(workshop):
     outcome = workshop.run("--json")
 
-    assert sorted(outcome.json) == ["files", "remarks", "result"]
+    assert sorted(outcome.json) == ["files", "logged", "remarks", "result"]
     assert outcome.json["files"]["result"] == str(workshop.out / "result.json")
     assert outcome.json["result"]["format"] == "fedsift-result/1"
 

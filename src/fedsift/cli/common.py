@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator
@@ -88,6 +90,15 @@ def console(*, quiet: bool = False, errors: bool = False) -> Console:
 def shown(text: object) -> str:
     """Text from a file, made safe for rich: no markup, no control characters."""
     return escape(one_line(str(text)))
+
+
+def typed(path: object) -> str:
+    """A path as it is typed in a shell, with quotes where it needs them; safe for rich."""
+    if os.name == "nt":
+        from subprocess import list2cmdline
+
+        return shown(list2cmdline([str(path)]))
+    return shown(shlex.quote(str(path)))
 
 
 def echo_json(value: Any) -> None:

@@ -134,10 +134,8 @@ def _read(files: list[Path], profile: str) -> tuple[Any, Any, dict[str, Any], Pa
     limits = [job.timeout_seconds for job in jobs if job.timeout_seconds is not None]
     if limits:
         settings["timeout_seconds"] = max(limits)
-    directory = jobs[0].output
-    if len(jobs) > 1:
-        directory = files[0].parent / "compare-out"
-    return cases, contestants, settings, directory
+    # Not where the job's own report is, which has the same name.
+    return cases, contestants, settings, files[0].parent / "compare-out"
 
 
 def _present(directory: Path, comparison: Comparison, *, as_json: bool, quiet: bool) -> None:

@@ -14,18 +14,24 @@ from fedsift.cli.common import errors_as_exit_codes
 from fedsift.errors import ParameterError
 from fedsift.toml_check import meant
 
-SHELLS = ("bash", "zsh", "fish")
+SHELLS = ("bash", "zsh", "fish", "powershell")
 VARIABLE = "_FEDSIFT_COMPLETE"
 """Set by the script when the shell asks what could come next."""
 
 
 def completion(
-    shell: Annotated[str, typer.Argument(help="bash, zsh or fish.", metavar="SHELL")],
+    shell: Annotated[
+        str,
+        typer.Argument(
+            help="bash, zsh, fish or powershell.", metavar="SHELL", autocompletion=lambda: SHELLS
+        ),
+    ],
 ) -> None:
     """Print a completion script.
 
     For this shell: source <(fedsift completion bash); put that line into ~/.bashrc or ~/.zshrc to
     keep it. Fish: fedsift completion fish > ~/.config/fish/completions/fedsift.fish
+    PowerShell: fedsift completion powershell | Out-String | Invoke-Expression
     """
     with errors_as_exit_codes():
         if shell not in SHELLS:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from fedsift.cli.common import AsJson, console, errors_as_exit_codes, shown
+from fedsift.cli.common import AsJson, console, errors_as_exit_codes, shown, typed
+from fedsift.cli.live import Live
 from fedsift.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -46,22 +47,30 @@ def local(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Directory for the result of the job.")
     ] = Path("fedsift-local"),
+    live: Live = False,
     as_json: AsJson = False,
 ) -> None:
     """Start hub and organisations as processes of this machine, and take them down at the end.
 
     With a job file, or with --try, that job is run. Otherwise the federation stays up until Ctrl-C.
     """
-    with errors_as_exit_codes():
-        from fedsift.cli import output
+    with errors_as_exit_codes(as_json):
+        from fedsift.cli import output, tracking
         from fedsift.cli.prepare import read_job
         from fedsift.cli.run import present
 
+        if live and job is None and trial is None:
+            raise ParameterError(
+                "--live without a job.",
+                "A page shows a job that runs.",
+                "Name a job file, or a method with --try; 'deploy submit' has --live too.",
+            )
         output.check_writable(out)
         folders = tempfile.TemporaryDirectory(prefix="fedsift-local-")
         with _ends_in_order(), folders as temporary:
             path = job or _toy(Path(temporary) if folder is None else folder, parties, trial)
             read = read_job(path, engine="embedded")
+            tracking.check_installed(read.trackers)
             screen = console(errors=True, quiet=as_json)
             if read.data.dataset is not None:
                 raise ParameterError(
@@ -77,8 +86,8 @@ def local(
 
                 read = read_job(path, engine="flare")
                 kit = federation.submitter.folder
-                result = submitted(read, kit, quiet=as_json)
-            present(out, result, [], as_json=as_json, quiet=False)
+                result = submitted(read, kit, quiet=as_json, live=live)
+            present(out, result, [], as_json=as_json, quiet=False, job=read)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -125,8 +134,8 @@ def _stay(federation: LocalFederation, job: Path, screen: Console) -> None:
     kit = federation.submitter.folder
     screen.print(f"The federation is up; its kits are in {shown(federation.folder / 'kits')}.")
     screen.print("Try, in another terminal:")
-    screen.print(f"  fedsift deploy status {shown(kit)}", soft_wrap=True)
-    screen.print(f"  fedsift deploy submit {shown(job)} --kit {shown(kit)}", soft_wrap=True)
+    screen.print(f"  fedsift deploy status {typed(kit)}", soft_wrap=True)
+    screen.print(f"  fedsift deploy submit {typed(job)} --kit {typed(kit)}", soft_wrap=True)
     screen.print("Ctrl-C takes it down.")
     try:
         while True:

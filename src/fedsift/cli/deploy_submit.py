@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from fedsift.cli.common import AsJson, console, errors_as_exit_codes, shown
+from fedsift.cli.live import Live, live_page
 from fedsift.errors import ConfigError, PartyFailed, RunEnded, SiteUnreachable
 
 if TYPE_CHECKING:
@@ -39,20 +40,22 @@ def submit(
     limit: Annotated[
         float, typer.Option("--limit", help="Seconds after which the job is ended.")
     ] = _DAY_SECONDS,
+    live: Live = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Submit a job, wait, and write result.json, report.html and ledger.jsonl."""
     with errors_as_exit_codes(as_json):
-        from fedsift.cli import output
+        from fedsift.cli import output, tracking
         from fedsift.cli.prepare import read_job
         from fedsift.cli.run import present
 
         read = read_job(job, engine="flare")
         directory = out or read.output
         output.check_writable(directory)
-        result = submitted(read, kit, resume=resume, limit=limit, quiet=quiet or as_json)
-        present(directory, result, [], as_json=as_json, quiet=quiet)
+        tracking.check_installed(read.trackers)
+        result = submitted(read, kit, resume=resume, limit=limit, quiet=quiet or as_json, live=live)
+        present(directory, result, [], as_json=as_json, quiet=quiet, job=read)
 
 
 def result(
@@ -89,9 +92,9 @@ def submitted(
     resume: bool = False,
     limit: float = _DAY_SECONDS,
     quiet: bool = False,
-    watcher: Watcher | None = None,
+    live: bool = False,
 ) -> SelectionResult:
-    """Submit a job with live progress on standard error, and for ``watcher``."""
+    """Submit a job with live progress on standard error and, if wanted, on a page."""
     from fedsift.deploy.kits import load_kit
     from fedsift.deploy.submit import submit_job
 
@@ -103,14 +106,21 @@ def submitted(
         )
     loaded = load_kit(kit, "submitter")
     try:
-        with _watching(console(errors=True), quiet=quiet) as shown_to:
+        with (
+            live_page(job, wanted=live) as page,
+            _watching(console(errors=True), quiet=quiet) as shown_to,
+        ):
 
             def tell(state: JobState) -> None:
-                for one in (shown_to, watcher):
-                    if one is not None:
-                        one(state)
+                page.job_state(state)
+                if shown_to is not None:
+                    shown_to(state)
 
-            return submit_job(job, loaded, resume=resume, limit_seconds=limit, watcher=tell)
+            result = submit_job(
+                job, loaded, resume=resume, live=live, limit_seconds=limit, watcher=tell
+            )
+            page.finish(result)
+            return result
     except (PartyFailed, RunEnded, SiteUnreachable):
         typer.echo("Members keep checkpoints: --resume goes on where the job ended.", err=True)
         raise

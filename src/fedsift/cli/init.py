@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from fedsift.cli.common import AsJson, console, echo_json, errors_as_exit_codes, shown
+from fedsift.cli.common import AsJson, console, echo_json, errors_as_exit_codes, shown, typed
 from fedsift.errors import FileProblem, ParameterError, PartyError
-from fedsift.toml_check import meant
+from fedsift.toml_check import meant, possible
 
 _LABELS = ("label", "target", "class", "outcome", "default", "diagnosis", "churn", "y")
 _IDS = ("id", "customer_id", "patient_id", "person_id", "client_id", "user_id", "customer", "key")
@@ -71,7 +71,7 @@ def init(
         screen = console()
         screen.print(f"Wrote {shown(out)}. Next:")
         for command in ("plan", "run"):
-            screen.print(f"  fedsift {command} {shown(out)}", soft_wrap=True)
+            screen.print(f"  fedsift {command} {typed(out)}", soft_wrap=True)
 
 
 class _Asker:
@@ -107,13 +107,25 @@ def _tables(asker: _Asker, given: list[Path]) -> dict[Path, list[str]]:
     from fedsift.data.files import column_names
 
     columns = {path: column_names(path) for path in given}
+    if len(columns) < len(given):
+        twice = next(path for path in given if given.count(path) > 1)
+        raise PartyError(
+            f"{twice} is named twice.",
+            "Every party has a table of its own.",
+            "Name every file once.",
+        )
     while not given:
         more = asker.say("Table of a party (a CSV file; nothing if that was all)", "")
         if not more:
             break
         try:
-            columns[Path(more)] = column_names(Path(more))
-        except FileProblem as error:
+            # Terminals put quotes around a file that is dragged to them.
+            path = possible(more.strip("'\"") if more[0] == more[-1] else more)
+            if any(path.absolute() == known.absolute() for known in columns):
+                typer.echo(f"  {more} was named before.")
+                continue
+            columns[path] = column_names(path)
+        except (FileProblem, ValueError) as error:
             typer.echo(f"  {error}")
     if not columns:
         raise PartyError(

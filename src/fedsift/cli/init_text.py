@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 from fedsift.deploy.toml_write import toml_value
 
 _MOST_FEATURES = 10
+_LONGEST_NAME = 40
 _PLAIN = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -41,7 +43,9 @@ class Draft:
         """A name for every party, after its file."""
         names: dict[str, Path] = {}
         for path in self.columns:
-            stem = _PLAIN.sub("-", path.stem).strip("-").casefold() or "party"
+            # As organisations may be called between machines too: "müller & söhne" is muller-sohne.
+            bare = unicodedata.normalize("NFKD", path.stem.casefold()).encode("ascii", "ignore")
+            stem = _PLAIN.sub("-", bare.decode()).strip("-_")[:_LONGEST_NAME] or "party"
             name, number = stem, 2
             while name in names:
                 name, number = f"{stem}-{number}", number + 1

@@ -29,6 +29,7 @@ class Page:
 
     def __init__(self, view: LiveView | None = None) -> None:
         self._view = view
+        self._submitted = False
 
     def beside(self, observer: Observer | None) -> Observer | None:
         """An observer that tells this page too."""
@@ -37,16 +38,22 @@ class Page:
     def job_state(self, state: JobState) -> None:
         """Show how far a job in a federation is."""
         if self._view is not None:
+            self._submitted = True
             facts: dict[str, object] = {"job": state.job_id, "state": state.status.lower()}
             if state.stage:
                 facts |= {"protocol": state.stage, "round": state.round_number}
             if state.finished:
                 facts["done"] = ", ".join(state.finished)
             self._view.tell(**facts)
+            if state.news is not None:
+                self._view.show(state.news)
 
     def finish(self, result: SelectionResult) -> None:
         """Show the result."""
         if self._view is not None:
+            if self._submitted:
+                # FLARE's own word comes some seconds later.
+                self._view.tell(state="done")
             self._view.finish("finished", result)
 
 
@@ -95,3 +102,7 @@ class _Both:
     def step(self, entry: Mapping[str, Any]) -> None:
         """Pass on a step of a search."""
         self._view.step(entry)
+
+    def begin(self, number: int, n_steps: int, method: str) -> None:
+        """Pass on that a step of a chained job begins."""
+        self._view.begin(number, n_steps, method)

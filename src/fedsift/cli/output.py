@@ -21,6 +21,12 @@ RESULT, REPORT, LEDGER = "result.json", "report.html", "ledger.jsonl"
 
 def check_writable(directory: Path) -> None:
     """Refuse a place that cannot be written to, before a long run rather than after it."""
+    try:
+        os.lstat(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:  # too long, or a character that this system does not allow
+        raise _problem(directory, str(error.strerror)) from None
     existing = _existing(directory)
     if not existing.is_dir():
         raise _problem(directory, f"{existing.name} is a file")

@@ -28,22 +28,40 @@ if TYPE_CHECKING:
 
 def plan(
     job: Annotated[Path, typer.Argument(help="Job file (TOML).", metavar="JOB.toml")],
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--shape",
+            metavar="PARTY=ROWSxCOLUMNS",
+            help="Size of a table that is not here, for a job between organisations; repeatable.",
+        ),
+    ] = None,
+    classes: Annotated[
+        int, typer.Option("--classes", help="With --shape: classes of the label; 0 for numbers.")
+    ] = 2,
+    common: Annotated[
+        int | None,
+        typer.Option("--common", help="With --shape: rows that all parties have, by their ids."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a job, say who will learn what, and predict its cost; sends and writes nothing."""
     with errors_as_exit_codes(as_json):
+        from fedsift.cli import shapes
         from fedsift.cli.predicting import predicted
         from fedsift.cli.prepare import prepare, read_job
 
+        read = read_job(job)
         with warnings_collected() as remarks:
-            ready = prepare(read_job(job))
+            told = (shape or [], classes, common)
+            ready = shapes.prepare_shapes(read, *told) if shape else prepare(read)
             federation, planned = ready.plan()
             forecast = predicted(ready)
-        notes = [*planned.notes, *remarks, *federation.warnings]
+        notes = [*planned.notes, *remarks, *federation.warnings, *([shapes.NOTE] if shape else [])]
         if as_json:
             echo_json(_as_mapping(ready.job, federation, planned, notes, forecast))
         else:
-            _print(ready.job, federation, planned, notes, forecast)
+            _print(ready.job, federation, planned, notes, forecast, elsewhere=bool(shape))
 
 
 def _as_mapping(
@@ -75,6 +93,8 @@ def _print(
     planned: Plan,
     notes: list[str],
     forecast: Estimate | None,
+    *,
+    elsewhere: bool,
 ) -> None:
     from fedsift.cli.predicting import print_forecast
 
@@ -90,7 +110,10 @@ def _print(
     for note in notes:
         out.print(f"Note: {shown(note)}")
     print_forecast(forecast)
-    out.print("The policies allow this run. Nothing was sent and nothing was written.")
+    decided = (
+        "Every organisation's own policy decides" if elsewhere else "The policies allow this run"
+    )
+    out.print(f"{decided}. Nothing was sent and nothing was written.")
 
 
 def _policies(job: Job, federation: Federation) -> Any:

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-NOT_PREDICTED = (
-    "The cost of this job is not predicted: a part of it runs without encryption, or under "
-    "Paillier where BGV is meant."
-)
+NOT_PREDICTED = "The cost of this job is not predicted: the data or a policy will refuse it."
 
 
 def predicted_before(ready: Any) -> Estimate | None:
@@ -39,15 +36,22 @@ def predicted_before(ready: Any) -> Estimate | None:
 
 
 def predicted(ready: Any) -> Estimate | None:
-    """The cost of a job that was made ready; None where it cannot be told.
+    """The cost of a job that was made ready, with what FLARE adds if it is between organisations.
 
-    A job that will be refused is refused by the run itself, with the right words.
+    None where it cannot be told: a job that will be refused is refused by the run itself, with the
+    right words.
     """
+    from fedsift.costs.flare import on_flare
+
+    told = _predicted_steps(ready) if ready.job.steps else _predicted_method(ready)
+    return told if told is None or ready.job.engine != "flare" else on_flare(told)
+
+
+def _predicted_method(ready: Any) -> Estimate | None:
+    """The cost of a job with one method."""
     from fedsift.costs import estimate, rates_of_this_machine
     from fedsift.costs.joint import tally_joint
 
-    if ready.job.steps:
-        return _predicted_steps(ready)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
@@ -160,9 +164,12 @@ def print_forecast(forecast: Estimate | None) -> None:
         out.print(NOT_PREDICTED)
         return
     made = table("Predicted cost", "what", "amount", numeric=("amount",))
-    made.add_row("time on an idle machine", _between(forecast, "seconds", amount_of_seconds))
+    idle = "time, organisations on one machine" if forecast.waiting else "time on an idle machine"
+    made.add_row(idle, _between(forecast, "seconds", amount_of_seconds))
     for phase, seconds in sorted(forecast.phases.items(), key=lambda entry: -entry[1]):
         made.add_row(f"  processor time: {shown(phase)}", amount_of_seconds(seconds))
+    for what, seconds in forecast.waiting.items():
+        made.add_row(f"  FLARE on a loopback: {shown(what)}", amount_of_seconds(seconds))
     made.add_row("bytes between parties", _between(forecast, "bytes", amount_of_bytes))
     made.add_row("rounds", f"{forecast.rounds:,}")
     made.add_row("messages", f"{forecast.messages:,}")

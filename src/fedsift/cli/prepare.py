@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsift.errors import ConfigError, ParameterError
+from fedsift.errors import ColumnError, ConfigError, ParameterError
 from fedsift.job import OWN_PARTY, DataEntry, Job, load_job
 from fedsift.job_steps import PREDICT, TRAIN, TRAINING
 
@@ -146,10 +146,11 @@ def prepare(job: Job) -> Ready:
         raise ConfigError(
             "The tables of this job are at the organisations.",
             "Only a job with the engine 'embedded' reads them here.",
-            "Ask each organisation: 'fedsift deploy party' shows what it would disclose.",
+            "'fedsift deploy party' shows at each of them what it would disclose; 'fedsift plan' "
+            "with --shape PARTY=ROWSxCOLUMNS predicts the cost.",
         )
     if job.data.dataset is None:
-        return _prepare_tables(job)
+        return prepare_tables(job)
     from fedsift.protocol import Policy
     from fedsift.protocol.policy import check_names
     from fedsift.selectors.registry import method_named
@@ -201,17 +202,19 @@ def _chain(job: Job, policies: dict[str, Any]) -> Any:
     )
 
 
-def _prepare_tables(job: Job) -> ReadyTables | ReadySteps:
+def prepare_tables(job: Job, made_up: Mapping[str, Any] | None = None) -> ReadyTables | ReadySteps:
+    """Read the parties' tables, or take made-up ones in their place."""
     from fedsift.data.part import read_part
     from fedsift.protocol import Policy
     from fedsift.selectors.joint import Home
     from fedsift.selectors.joint_job import JointJob
 
     data, homes, names = job.data, {}, []
+    _refuse_label_elsewhere(job)
     for entry in job.parties:
         part = read_part(
             entry.name,
-            entry.data,
+            entry.data if made_up is None else made_up[entry.name],
             ids=entry.id_columns,
             label=data.label_column if data.label_party in (None, entry.name) else None,
             columns=entry.columns,
@@ -226,6 +229,26 @@ def _prepare_tables(job: Job) -> ReadyTables | ReadySteps:
     if job.steps:
         return ReadySteps(job, joint, homes)
     return ReadyTables(job, joint, homes, joint.selector(checkpoint=job.checkpoint))
+
+
+def _refuse_label_elsewhere(job: Job) -> None:
+    """A label that the named party does not have and another one does: a common slip."""
+    from fedsift.data.files import column_names
+
+    label, holder = job.data.label_column, job.data.label_party
+    if label is None or holder is None:
+        return
+    # The holder first: if it has the label, nothing else is read.
+    for entry in sorted(job.parties, key=lambda entry: entry.name != holder):
+        if entry.data is None or label not in column_names(entry.data):
+            continue
+        if entry.name == holder:
+            return
+        raise ColumnError(
+            f"Party {holder!r} has no column {label!r}.",
+            "The label must be a column of the party that the job names.",
+            f"Party {entry.name!r} has one: name that party with the label.",
+        )
 
 
 def fit_observed(

@@ -22,7 +22,10 @@ class Format(StrEnum):
 
 
 def report(
-    result: Annotated[Path, typer.Argument(help="result.json of a run.", metavar="RESULT.json")],
+    result: Annotated[
+        Path,
+        typer.Argument(help="result.json of a run, or its directory.", metavar="RESULT.json"),
+    ],
     form: Annotated[
         Format, typer.Option("--format", "-f", help="Form of the report.")
     ] = Format.text,
@@ -32,9 +35,11 @@ def report(
 ) -> None:
     """Print or write a report from a result file."""
     with errors_as_exit_codes():
+        from fedsift.cli.output import RESULT
         from fedsift.result import SelectionResult, write_atomically
 
-        content = _rendered(SelectionResult.load(result), form)
+        path = result / RESULT if result.is_dir() else result
+        content = _rendered(SelectionResult.load(path), form)
         if out is None:
             typer.echo(content, nl=False)
         else:

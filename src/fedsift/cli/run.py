@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -24,6 +24,7 @@ from fedsift.cli.live import Live, live_page
 from fedsift.cli.tables import features_table, learned_table, live_progress, steps_table
 
 if TYPE_CHECKING:
+    from fedsift.job import Job
     from fedsift.result import SelectionResult
 
 
@@ -42,21 +43,18 @@ def run(
 ) -> None:
     """Run a job; writes result.json, report.html and ledger.jsonl."""
     with errors_as_exit_codes(as_json):
-        from fedsift.cli import output, predicting, resuming
+        from fedsift.cli import output, predicting, resuming, tracking
         from fedsift.cli.prepare import prepare, read_job
 
         read = read_job(job)
         directory = out or read.output
         output.check_writable(directory)
+        tracking.check_installed(read.trackers)
         if read.engine == "flare":
             from fedsift.cli.deploy_submit import submitted
 
-            with live_page(read, wanted=live) as page:
-                given = submitted(
-                    read, read.kit, resume=resume, quiet=quiet or as_json, watcher=page.job_state
-                )
-                page.finish(given)
-            present(directory, given, [], as_json=as_json, quiet=quiet)
+            given = submitted(read, read.kit, resume=resume, quiet=quiet or as_json, live=live)
+            present(directory, given, [], as_json=as_json, quiet=quiet, job=read)
             return
         resuming.check_place(read, resume=resume)
         with warnings_collected() as remarks, resuming.noting_checkpoints(read):
@@ -72,14 +70,21 @@ def run(
                 result = predicting.with_prediction(result, forecast, watch)
                 page.finish(result)
         files = getattr(ready, "files", {})
-        present(directory, result, remarks, as_json=as_json, quiet=quiet, files=files)
         # A training leaves a model: every party's part in a file of its own.
         model = getattr(ready.selector, "model_", None)
-        if model is not None:
-            model.save(directory / "model")
-            if not as_json:
-                console().print(f"model: {shown(directory / 'model')}", soft_wrap=True)
-        if getattr(ready.selector, "interrupted_", False):
+        interrupted = getattr(ready.selector, "interrupted_", False)
+        present(
+            directory,
+            result,
+            remarks,
+            as_json=as_json,
+            quiet=quiet,
+            files=files,
+            model=model,
+            # Half a run is no experiment.
+            job=None if interrupted else read,
+        )
+        if interrupted:
             typer.echo("Interrupted; what was reached so far has been written.", err=True)
             if resuming.has_unfinished(read):
                 typer.echo(resuming.how_to_go_on(read), err=True)
@@ -94,18 +99,26 @@ def present(
     as_json: bool,
     quiet: bool,
     files: Mapping[str, str] | None = None,
+    model: Any = None,
+    job: Job | None = None,
 ) -> None:
-    """Write a result's files, and those of the label holder, and show it."""
-    from fedsift.cli import output
+    """Write a result's files, and those of the label holder, log it where the job says, show it."""
+    from fedsift.cli import output, tracking
 
     paths = output.write_run(directory, result, files)
+    if model is not None:
+        model.save(directory / "model")
+        paths["model"] = directory / "model"
+    logged = {} if job is None else tracking.log(job.trackers, result, job.path.stem, directory)
     if as_json:
         files = {name: str(path) for name, path in paths.items()}
-        echo_json({"files": files, "remarks": remarks, "result": result})
+        echo_json({"files": files, "logged": logged, "remarks": remarks, "result": result})
         return
     if not quiet:
         print_result(console(), result, remarks)
     print_paths(console(), result, paths)
+    for name, place in logged.items():
+        console().print(f"{name}: {shown(place)}", soft_wrap=True)
 
 
 def print_result(out: Console, result: SelectionResult, remarks: list[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fedsift.cli.common import AsJson, console, echo_json, errors_as_exit_codes, shown
+from fedsift.cli.common import AsJson, console, echo_json, errors_as_exit_codes, shown, typed
 from fedsift.errors import ParameterError
 
 
@@ -72,5 +72,5 @@ def split(
         screen = console()
         screen.print(f"{toy.n_parties} parties and a job are in {shown(out)}. Next:")
         for command in ("plan", "run"):
-            screen.print(f"  fedsift {command} {shown(job)}", soft_wrap=True)
-        screen.print(f"  fedsift deploy local {shown(job)}", soft_wrap=True)
+            screen.print(f"  fedsift {command} {typed(job)}", soft_wrap=True)
+        screen.print(f"  fedsift deploy local {typed(job)}", soft_wrap=True)
