@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "vfps.json"
 PAGE = ROOT / "docs" / "methods" / "vfps.md"
 BLOCK = re.compile(r"(<!-- figures:(\w+) -->\n).*?(<!-- /figures -->)", re.DOTALL)
+INLINE = re.compile(r"(<!-- figure:(\w+) -->).*?(<!-- /figure -->)")
 METHODS = (
     "group-testing", "greedy", "shapley", "individual", "brute-force", "lasso", "random", "all",
 )  # fmt: skip
@@ -142,10 +143,26 @@ def leaks(results: dict) -> str:
     return table(["run", "parts solved per query", "r² by geometry"], rows)
 
 
+def inline(results: dict) -> dict[str, str]:
+    """Figures inside sentences, by name."""
+    ratios = [row["training_ratio"] for row in results["rows"] if "training_ratio" in row]
+    behind = 100 * results["claims"]["knn_gap_to_brute_force"]
+    pair = dict(_places(results))["synthesis 2 of 5"]
+    ours, every, brute = (pair[m]["knn"] for m in ("group-testing", "all", "brute-force"))
+    return {
+        "training": f"at least {min(ratios):.0f} times",
+        "gap": f"{abs(behind):.1f} points {'behind' if behind > 0 else 'ahead of'}",
+        "synthesis_all": f"{100 * (every - ours):.1f} points",
+        "synthesis_brute": f"{100 * (ours - brute):.1f} points",
+    }
+
+
 def updated(page: str, results: dict) -> str:
     """The page with fresh figures."""
     parts = {f.__name__: f for f in (cost, exactness, information, accuracy, models, leaks)}
-    return BLOCK.sub(lambda match: match[1] + parts[match[2]](results) + match[3], page)
+    page = BLOCK.sub(lambda match: match[1] + parts[match[2]](results) + match[3], page)
+    values = inline(results)
+    return INLINE.sub(lambda match: match[1] + values[match[2]] + match[3], page)
 
 
 if __name__ == "__main__":

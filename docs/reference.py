@@ -10,7 +10,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from fedsift import errors, job, job_steps
+from fedsift import errors, job, job_parties, job_steps
 from fedsift.cli import app
 from fedsift.selectors import registry
 from fedsift.toml_check import TEXTS
@@ -35,6 +35,7 @@ _KEYS = {
     "_PARTY_KEYS": "`[[party]]`: one for each organisation",
     "POLICY_KEYS": "`[party.policy]`, or `[policy]` of a party's own file: what it lets out",
     "_RUNTIME_KEYS": "`[runtime]`: where it runs",
+    "_OUTPUT_KEYS": "`[output]`: where the result goes",
     "_PARTY_FILE_DATA": "`[data]` of a party's own file",
     "_STEP_KEYS": "`[[step]]`: several methods one after the other, instead of `method` and `[method]`",
     "PREDICTING": '`[[step]]` with `method = "predict"`',
@@ -66,9 +67,14 @@ _MEANING = {
     "POLICY_KEYS.min_rows": "fewest rows of its own that it takes part with",
     "POLICY_KEYS.anonymous_names": "others see numbers instead of the names of its features, such as `shop #3`; vertical jobs only",
     "POLICY_KEYS.max_epsilon": "most that a run with differential privacy may spend on one of its rows; runs without it are refused then",
+    "POLICY_KEYS.max_release_epsilon": "most that the selection which others are told may spend on one row, its label included; runs that tell an exact one are refused then",
     "_RUNTIME_KEYS.engine": '`"embedded"` (one process) or `"flare"` (organisations)',
     "_RUNTIME_KEYS.kit": "the submitter's start-up kit, for `flare`",
     "_RUNTIME_KEYS.checkpoint": "directory for the state of an interrupted run",
+    "_OUTPUT_KEYS.directory": "for result.json, report.html and ledger.jsonl; `NAME-out` beside the job file if missing",
+    "_OUTPUT_KEYS.mlflow": "address of an MLflow server, or of a store such as `sqlite:///runs.db`; see [Trackers](reports.md#trackers-of-experiments)",
+    "_OUTPUT_KEYS.mlflow_experiment": "name of the MLflow experiment, `fedsift` if missing",
+    "_OUTPUT_KEYS.tensorboard": "directory of runs for TensorBoard, relative to the job file",
     "_STEP_KEYS.method": "a method, `train` or `predict`; its parameters stand beside it",
     "_STEP_KEYS.seed": "of this step; made of the job's seed and the number of the step if missing",
     "PREDICTING.rows": '`"held-out"` (kept out of training) or `"unlabelled"` (rows without a label)',
@@ -88,9 +94,11 @@ def job_keys() -> str:
     """Every key of job and party files."""
     parts = []
     for name, title in _KEYS.items():
-        keys: dict[str, Any] = getattr(job, name, None) or getattr(job_steps, name, {})
-        if not keys:
-            continue
+        keys: dict[str, Any] = next(
+            getattr(module, name)
+            for module in (job, job_parties, job_steps)
+            if hasattr(module, name)
+        )
         parts += [f"### {title}", "", "| key | holds | meaning |", "|---|---|---|"]
         for key, kinds in keys.items():
             meaning = _MEANING.get(f"{name}.{key}", "")

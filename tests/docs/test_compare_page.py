@@ -71,6 +71,12 @@ def test_the_committed_run_is_complete_and_every_method_is_chance_on_shuffled_la
                 assert row.cost_of == "secure run of the first fold"
 
 
+def test_the_committed_run_had_peers_of_every_package(found):
+    names = {row.label for data in found.data for row in data.rows if row.kind == "peer"}
+    assert {"sklearn-f", "stg", "lassonet", "boruta", "mrmr"} <= names
+    assert not [note for data in found.data for note in data.notes if "left out" in note]
+
+
 def test_filters_and_fedsdg_select_the_same_under_encryption(found):
     for data in found.data:
         for row in data.rows:

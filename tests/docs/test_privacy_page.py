@@ -3,9 +3,14 @@
 import importlib.util
 import json
 import math
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from fedsift.maths.interaction import Moments
+from fedsift.maths.release_limits import a_pair, interaction_reaches
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "differential-privacy.md"
@@ -29,10 +34,36 @@ def tables():
 def test_the_figures_are_those_of_the_committed_run(results, tables):
     page = PAGE.read_text(encoding="utf-8")
     assert results["profile"] == "regular"
+    assert set(re.findall(r"figures:(\w+)", page)) == {
+        "counts",
+        "selection",
+        "votes",
+        "interactions",
+        "limits",
+    }
     assert tables.updated(page, results) == page
+    for promise in ("counts", "selection", "votes", "interactions"):
+        changed = json.loads(json.dumps(results))
+        row = next(row for row in changed["rows"] if row["job"]["promise"] == promise)
+        row["overlap"]["mean"] += 0.5
+        assert tables.updated(page, changed) != page
     changed = json.loads(json.dumps(results))
-    changed["rows"][3]["overlap"]["mean"] += 0.5
+    changed["limits"][0]["noise_of_importances"] += 1
     assert tables.updated(page, changed) != page
+
+
+def overlaps(results, promise, data, delta=0.0, **wanted):
+    """Mean overlap by epsilon."""
+    return {
+        row["job"]["epsilon"]: row["overlap"]["mean"]
+        for row in results["rows"]
+        if row["job"].items()
+        >= {"promise": promise, "data": data, "delta": delta, **wanted}.items()
+        and row["job"]["epsilon"] is not None
+    }
+
+
+LARGE, MIDDLE, SMALL = "generated, 10,000 rows", "generated, 3,000 rows", "breast_cancer"
 
 
 def test_less_noise_keeps_more_of_the_selection(results):
@@ -40,15 +71,58 @@ def test_less_noise_keeps_more_of_the_selection(results):
     for row in results["rows"]:
         job = row["job"]
         if job["epsilon"] is not None:
-            key = (job["data"], job["setting"], job["delta"])
+            key = (job["promise"], job["data"], job["setting"], job["score"], job["delta"])
             courses.setdefault(key, []).append((job["epsilon"], row["overlap"]["mean"]))
-    assert len(courses) == 8
+    assert len(courses) == 8 + 8 + 2 + 4
     for course in courses.values():
         (_, first), *_, (_, last) = sorted(course)
+        assert len(course) == 5
         assert last > first
 
 
-def test_randomised_response_of_a_subset_is_as_weak_as_the_page_says():
+def test_a_drawn_gini_keeps_more_than_a_drawn_mi_and_than_pooled_noisy_counts(results):
+    for data in (LARGE, SMALL):
+        gini = overlaps(results, "selection", data, score="gini")
+        assert all(
+            gini[e] > overlaps(results, "selection", data, score="mi")[e] for e in (1.0, 3.0)
+        )
+        pooled = overlaps(results, "counts", data, setting="horizontal")
+        assert all(gini[e] > pooled[e] for e in (1.0, 3.0))
+
+
+def test_few_blocks_vote_at_random(results):
+    votes = overlaps(results, "votes", SMALL)
+    assert max(votes[e] for e in (0.1, 0.3, 1.0)) < 0.45
+    assert overlaps(results, "votes", LARGE)[1.0] > 0.7
+
+
+def test_interactions_would_need_more_than_ten_times_the_budget(results):
+    for data in (MIDDLE, LARGE):
+        filtered = overlaps(results, "interactions", data, score="gini")
+        assert filtered[1.0] > overlaps(results, "interactions", data, score="miw")[10.0]
+    # Closer to chance, 10 of 40, than to the search without noise.
+    assert overlaps(results, "interactions", MIDDLE, score="miw")[10.0] < (0.25 + 1) / 2
+
+
+def test_the_noise_of_interactions_is_as_the_page_says():
+    needed = sum(interaction_reaches(1_000_000, 10)) * 1_000_000
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert f"the noise of {needed:.0f}/n" in page
+    here, there, codes = a_pair(2000)
+    logs = [np.log(Moments(data, codes).weights_with(1, [0]))[0] for data in (here, there)]
+    least = 10 * 8 + sum(range(10)) * 2000 * (logs[0] - logs[1])
+    assert least == pytest.approx(180, rel=0.03)
+    assert "about 180/n, nine times the noise of the filter" in page
+
+
+def test_randomised_response_of_a_subset_is_as_weak_as_the_decision_says():
     bit = math.exp(1 / 40)
-    assert f"{bit / (1 + bit):.3f}" == "0.506"
-    assert "probability 0.506" in PAGE.read_text(encoding="utf-8")
+    (decision,) = (ROOT / "docs" / "adr").glob("0017-*.md")
+    assert f"with probability {bit / (1 + bit):.3f}" in decision.read_text(encoding="utf-8")
+
+
+def test_importances_would_drown(results):
+    *rows, last = results["limits"]
+    assert all(row["noise_of_importances"] > 5 * math.log(2) for row in rows)
+    assert all(row["odds_of_a_participant"] < 1.5 for row in rows)
+    assert last["hub"]["change_by_one_row"] > 5 * math.log(2)

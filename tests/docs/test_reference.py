@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsift import errors, job
+from fedsift import errors, job_parties
 from fedsift.selectors.registry import METHODS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +39,7 @@ def test_every_key_of_a_job_file_is_explained(reference):
     """A key without a meaning would be an empty cell."""
     page = PAGES["docs/job-file.md"]
     assert re.findall(r"^\| `(\w+)` \| [^|]+ \|  \|$", page, re.MULTILINE) == []
-    for name in (*job.POLICY_KEYS, "method", "dataset", "engine"):
+    for name in (*job_parties.POLICY_KEYS, "method", "dataset", "engine"):
         assert f"| `{name}` |" in page
 
 
