@@ -28,6 +28,9 @@ Without it a column counts as spare if many others happen to rebuild it on these
 """
 
 _LEAST_VARIANCE = 1e-9
+_TOGETHER = 64
+"""Inputs that go before the whole matrix is changed for them."""
+
 _GROWTH = 1e-9
 """Costs grow at least by this share from one feature to the next, so that their order is unique."""
 
@@ -69,59 +72,96 @@ def elimination_costs(
     True
     """
     values = np.asarray(inputs, dtype=np.float64)
-    left = np.array(weights, dtype=np.float64)
-    if feature_of_input is None:
-        owner = np.arange(values.shape[1])
-    else:
+    owner = np.arange(values.shape[1])
+    if feature_of_input is not None:
         owner = np.asarray(feature_of_input, dtype=np.int64)
     n_features = int(owner.max()) + 1 if len(owner) else 0
-    inverse = _inverse_moments(values, noise)
+    left = _Left(_inverse_moments(values, noise), np.array(weights, dtype=np.float64), owner)
     costs = np.zeros(n_features)
-    features = np.arange(n_features)
     so_far = float(np.finfo(np.float64).tiny)
-    while len(features):
-        position, members, change = _cheapest(inverse, left, owner, features)
+    for _ in range(n_features):
+        feature, change = left.cheapest()
         so_far = max(change, so_far * (1.0 + _GROWTH))
-        costs[features[position]] = so_far
-        features = np.delete(features, position)
-        inverse, left, owner = _without(inverse, left, owner, members)
+        costs[feature] = so_far
+        left.remove(feature)
     return costs
+
+
+class _Left:
+    """The features that are left, with the inverse of their moments and their weights.
+
+    Without some inputs, the inverse of the others' moments is ``M - S B^-1 S^T`` with the columns S
+    of those inputs and their block B. A product over the whole matrix for every feature would take
+    most of the time, and only its diagonal (blocks, for features with several inputs) is looked at.
+    So it waits until some inputs have gone: until then every step keeps the columns ``S B^-1/2``.
+    """
+
+    def __init__(self, inverse: Floats, weights: Floats, owner: Numbers) -> None:
+        self._inverse = inverse
+        self._weights = weights
+        self._owner = owner
+        self._steps: list[Floats] = []
+        sizes = np.bincount(owner) if len(owner) else np.empty(0, dtype=np.int64)
+        self._several = [int(feature) for feature in np.flatnonzero(sizes > 1)]
+        self._there = np.ones(len(owner), dtype=np.bool_)
+        self._single = sizes[owner] == 1 if len(owner) else self._there
+        self._diagonal = np.diag(inverse).copy()
+
+    def cheapest(self) -> tuple[int, float]:
+        """The next feature to go, and what that changes."""
+        found: list[tuple[float, int]] = []
+        places = np.flatnonzero(self._there & self._single)
+        if len(places):
+            changes = (self._weights[places] ** 2).sum(axis=1) / self._diagonal[places]
+            best = int(np.argmin(changes))
+            found.append((float(changes[best]), int(self._owner[places[best]])))
+        for feature in self._several:
+            members = self._members(feature)
+            own = self._weights[members]
+            block = self._columns(members)[members]
+            found.append((float((own * np.linalg.solve(block, own)).sum()), feature))
+        change, feature = min(found)
+        return feature, change
+
+    def remove(self, feature: int) -> None:
+        """Let the others stand in for a feature as well as they can."""
+        members = self._members(feature)
+        columns = self._columns(members)
+        root = np.linalg.cholesky(columns[members])
+        step = np.linalg.solve(root, columns.T).T
+        self._weights -= step @ np.linalg.solve(root, self._weights[members])
+        self._diagonal -= (step**2).sum(axis=1)
+        self._there[members] = False
+        if feature in self._several:
+            self._several.remove(feature)
+        self._steps.append(step)
+        if sum(done.shape[1] for done in self._steps) >= _TOGETHER:
+            self._catch_up()
+
+    def _members(self, feature: int) -> Numbers:
+        return np.flatnonzero(self._there & (self._owner == feature))
+
+    def _columns(self, members: Numbers) -> Floats:
+        """Columns of the inverse as it would be by now."""
+        columns: Floats = self._inverse[:, members].copy()
+        for step in self._steps:
+            columns -= step @ step[members].T
+        return columns
+
+    def _catch_up(self) -> None:
+        """Change the matrix for all that has gone since the last time, and forget their rows."""
+        kept = np.flatnonzero(self._there)
+        steps = np.concatenate(self._steps, axis=1)[kept]
+        self._inverse = self._inverse[np.ix_(kept, kept)] - steps @ steps.T
+        self._weights = self._weights[kept]
+        self._owner = self._owner[kept]
+        self._single = self._single[kept]
+        self._diagonal = np.diag(self._inverse).copy()
+        self._there = self._there[kept]
+        self._steps = []
 
 
 def _inverse_moments(values: Floats, noise: float) -> Floats:
     moments: Floats = values.T @ values / max(1, len(values))
     blurred = moments + np.diag(noise * np.diag(moments) + _LEAST_VARIANCE)
     return np.asarray(np.linalg.inv(blurred), dtype=np.float64)
-
-
-def _cheapest(
-    inverse: Floats, weights: Floats, owner: Numbers, features: Numbers
-) -> tuple[int, Numbers, float]:
-    """Place of the next feature in the list, its inputs, and what leaving it out changes."""
-    if len(owner) == len(features):  # one input each: all at once
-        changes = (weights**2).sum(axis=1) / np.diag(inverse)
-        place = int(np.argmin(changes))
-        return place, np.array([place]), float(changes[place])
-    found = []
-    for feature in features:
-        members = np.flatnonzero(owner == feature)
-        own = weights[members]
-        found.append(float((own * np.linalg.solve(_block(inverse, members), own)).sum()))
-    place = int(np.argmin(found))
-    return place, np.flatnonzero(owner == features[place]), found[place]
-
-
-def _without(
-    inverse: Floats, weights: Floats, owner: Numbers, members: Numbers
-) -> tuple[Floats, Floats, Numbers]:
-    """The rest after some inputs have gone; it stands in for them as well as it can."""
-    kept = np.delete(np.arange(len(owner)), members)
-    across = inverse[np.ix_(kept, members)]
-    stand_in = across @ np.linalg.inv(_block(inverse, members))
-    rest = inverse[np.ix_(kept, kept)] - stand_in @ across.T
-    return rest, weights[kept] - stand_in @ weights[members], owner[kept]
-
-
-def _block(inverse: Floats, members: Numbers) -> Floats:
-    block: Floats = inverse[np.ix_(members, members)]
-    return block

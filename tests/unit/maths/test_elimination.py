@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedsift.maths import elimination
 from fedsift.maths.elimination import elimination_costs
 
 
@@ -44,6 +45,24 @@ def test_costs_are_those_of_refitting_the_rest_by_least_squares(noise, owner):
     X, W = drawn()
     expected = by_least_squares(X, W, owner, noise)
     assert np.allclose(elimination_costs(X, W, owner, noise), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("together", [1, 3, 100])
+@pytest.mark.parametrize("owner", [np.arange(7), np.array([0, 1, 1, 2, 3, 3, 3])], ids=str)
+def test_how_many_go_together_changes_nothing(together, owner, monkeypatch):
+    X, W = drawn()
+    expected = by_least_squares(X, W, owner, 0.1)
+    monkeypatch.setattr(elimination, "_TOGETHER", together)
+    assert np.allclose(elimination_costs(X, W, owner, 0.1), expected, rtol=1e-6)
+
+
+def test_many_columns_cost_what_few_steps_at_a_time_say(monkeypatch):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(150, 10)) @ rng.normal(size=(10, 200)) + rng.normal(size=(150, 200))
+    W = rng.normal(size=(200, 4))
+    costs = elimination_costs(X, W)
+    monkeypatch.setattr(elimination, "_TOGETHER", 1)
+    assert np.allclose(costs, elimination_costs(X, W), rtol=1e-9)
 
 
 def test_of_two_copies_one_remains():
