@@ -55,11 +55,12 @@ def local(
     With a job file, or with --try, that job is run. Otherwise the federation stays up until Ctrl-C.
     """
     with errors_as_exit_codes(as_json):
-        from fedsift.cli import output, tracking
+        from fedsift.cli import output, predicting, tracking
         from fedsift.cli.prepare import read_job
         from fedsift.cli.run import present
 
-        if live and job is None and trial is None:
+        runs = job is not None or trial is not None
+        if live and not runs:
             raise ParameterError(
                 "--live without a job.",
                 "A page shows a job that runs.",
@@ -78,15 +79,18 @@ def local(
                     "A federation needs a file per party.",
                     "Make files with 'fedsift split', or leave the job out.",
                 )
+            forecast = predicting.predicted_from_files(read) if runs else None
             with _federation(read, folder, screen) as federation:
-                if job is None and trial is None:
+                if not runs:
                     _stay(federation, path, screen)
                     return
                 from fedsift.cli.deploy_submit import submitted
 
                 read = read_job(path, engine="flare")
                 kit = federation.submitter.folder
-                result = submitted(read, kit, quiet=as_json, live=live)
+                with predicting.timed() as watch:
+                    result = submitted(read, kit, quiet=as_json, live=live)
+            result = predicting.with_prediction(result, forecast, watch)
             present(out, result, [], as_json=as_json, quiet=False, job=read)
 
 

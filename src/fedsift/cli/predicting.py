@@ -19,6 +19,7 @@ from fedsift.errors import FedsiftError
 
 if TYPE_CHECKING:
     from fedsift.costs import Estimate
+    from fedsift.job import Job
     from fedsift.result import SelectionResult
 
 _log = logging.getLogger(__name__)
@@ -33,6 +34,18 @@ def predicted_before(ready: Any) -> Estimate | None:
     except Exception:
         _log.warning("no prediction", exc_info=True)
         return None
+
+
+def predicted_from_files(job: Job) -> Estimate | None:
+    """What a job between organisations will cost whose files are all on this machine."""
+    from fedsift.cli.prepare import prepare
+    from fedsift.costs.flare import on_flare
+
+    try:
+        forecast = predicted_before(prepare(job))
+    except FedsiftError:  # the organisation concerned will say so
+        return None
+    return None if forecast is None else on_flare(forecast)
 
 
 def predicted(ready: Any) -> Estimate | None:
@@ -137,7 +150,9 @@ def with_prediction(
         return result
     import msgspec
 
-    took = {"seconds": watch.seconds, "cpu_seconds": watch.cpu_seconds}
+    took = {"seconds": watch.seconds}
+    if not forecast.waiting:  # of organisations, this process sees the clock alone
+        took["cpu_seconds"] = watch.cpu_seconds
     return msgspec.structs.replace(result, predicted={**forecast.to_plain(), "took": took})
 
 
@@ -147,10 +162,15 @@ def comparison(result: SelectionResult) -> str | None:
     if not told:
         return None
     took, traffic = told["took"], result.traffic
+    processor = ""
+    if "cpu_seconds" in took:
+        processor = (
+            f" ({amount_of_seconds(took['cpu_seconds'])} of processor time, predicted "
+            f"{amount_of_seconds(told['cpu_seconds'])})"
+        )
     return (
         f"predicted {amount_of_seconds(told['seconds'])}, took "
-        f"{amount_of_seconds(took['seconds'])} ({amount_of_seconds(took['cpu_seconds'])} of "
-        f"processor time, predicted {amount_of_seconds(told['cpu_seconds'])}); "
+        f"{amount_of_seconds(took['seconds'])}{processor}; "
         f"predicted {amount_of_bytes(told['bytes'])}, sent {amount_of_bytes(traffic.n_bytes)}; "
         f"predicted {told['rounds']} rounds and {told['ciphertexts']} ciphertexts, had "
         f"{traffic.rounds} and {traffic.ciphertexts}."

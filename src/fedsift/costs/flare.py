@@ -27,6 +27,7 @@ _REMARK = (
     f"{1000 * ROUND_SECONDS:.0f} ms per round, {1e-6 / BYTE_SECONDS:.0f} MB/s, "
     f"{START_SECONDS:.0f} s to start and end a job. Add your network's delay times the rounds."
 )
+_CHECKPOINTS = "Members that keep checkpoints agree on them in short rounds that are not counted here."
 _IN_TURN = "Computation is that of all parties in turn; organisations compute side by side."
 
 
@@ -50,7 +51,7 @@ def on_flare(one_process: Estimate) -> Estimate:
         waiting=waiting,
         lowest=_end(one_process, one_process.lowest, waiting),
         highest=_end(one_process, one_process.highest, waiting),
-        remarks=(*one_process.remarks, _REMARK, _IN_TURN),
+        remarks=(*one_process.remarks, _REMARK, _CHECKPOINTS, _IN_TURN),
     )
 
 
