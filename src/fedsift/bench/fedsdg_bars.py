@@ -26,10 +26,12 @@ def judge_exact(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
     """The bar for exact numbers, for the gates' choice and for an elimination (fedsdg_exact)."""
     table = {(row["data"], row["method"]): row for row in rows}
     data = rows[0]["data"]
-    names = {"fedsdg": "other splits", "fedsdg elimination": '`gates="none"`'}
+    n_splits = len(rows[0]["scores"])
+    names = {"fedsdg": f"{n_splits} other splits", "fedsdg elimination": '`gates="none"`'}
     return {
         f"{data.upper()}, {name}: {_WITHIN}": {"met": met, "found": text}
         for method, name in names.items()
+        if (data, f"{method} 15 %") in table
         for met, text in [_exact(table, data, method)]
     }
 

@@ -27,7 +27,9 @@ _REMARK = (
     f"{1000 * ROUND_SECONDS:.0f} ms per round, {1e-6 / BYTE_SECONDS:.0f} MB/s, "
     f"{START_SECONDS:.0f} s to start and end a job. Add your network's delay times the rounds."
 )
-_CHECKPOINTS = "Members that keep checkpoints agree on them in short rounds that are not counted here."
+_CHECKPOINTS = (
+    "Members that keep checkpoints agree on them in short rounds that are not counted here."
+)
 _IN_TURN = "Computation is that of all parties in turn; organisations compute side by side."
 
 
