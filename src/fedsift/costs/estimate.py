@@ -97,8 +97,7 @@ def estimate(
         return None
     # A copy that keeps no checkpoints: nothing is written where nothing runs.
     planning = clone(selector).set_params(checkpoint=None)
-    given = (federation,) if name == "DCFSSelector" else (federation, None)
-    params = planning._prepare(*given)[2]
+    params = planning._prepare(federation).params
     walked = _WALKS[name](federation, params)
     if around is not None:
         for tally in {id(t): t for t in (walked.expected, walked.low, walked.high) if t}.values():

@@ -13,14 +13,14 @@ from fedsift.errors import ParameterError
 from fedsift.maths import anchor
 from fedsift.methods import dcfs, dcfs_settings
 from fedsift.methods.meeting_terms import Wanted
-from fedsift.selectors.base import FederatedSelector, number_to_select, scores_in_order
-from fedsift.selectors.carrier import ALONE
-from fedsift.selectors.execution import Prepared, build_result, make_plan, policies_for, rows_of
+from fedsift.selectors.base import number_to_select, scores_in_order
+from fedsift.selectors.execution import Prepared, build_result, policies_for, rows_of
+from fedsift.selectors.running import MethodSelector, Ready
 
 MAX_AUTO_ANCHORS = 500
 
 
-class DCFSSelector(FederatedSelector):
+class DCFSSelector(MethodSelector):
     """Select features that keep the structure of all parties' rows, without labels.
 
     Parameters
@@ -147,30 +147,9 @@ class DCFSSelector(FederatedSelector):
         """
         return self.run(X, y)
 
-    def plan(self, X, y=None):  # noqa: ARG002 - every selector takes (X, y)
-        """Check settings and policies and list who would learn what; nothing is sent."""
-        _, prepared, _ = self._prepare(X)
-        return make_plan(prepared, policies_for(self.policy, tuple(prepared.nodes)))
-
-    def run(self, X, y=None, *, timeout_seconds=None, observer=None, carrier=ALONE):  # noqa: ARG002
-        """As :meth:`fit`, with a time limit per request and an observer of the progress.
-
-        Parameters
-        ----------
-        timeout_seconds : float, optional
-            Limit of every single request to a party.
-        observer : callable, optional
-            Called with a :class:`~fedsift.runtime.Progress` after every message.
-        carrier : Carrier, optional
-            Reaches the parties; by default all of them are in this process.
-        """
-        federation, prepared, params = self._prepare(X)
-        policies = policies_for(self.policy, tuple(prepared.nodes))
-        options = {"timeout_seconds": timeout_seconds, "observer": observer}
-        outcome = carrier.execute(prepared, policies, **options)
-        facts = carrier.facts(prepared)
-        if facts is None:
-            return self
+    def _keep(self, ready, outcome, facts):
+        """Fitted attributes: the common ranking, and the own ones of parties at home."""
+        federation, prepared, params, _ = ready
         names = next(iter(federation.tables.values())).feature_names
         joint = outcome.value
         self.party_scores_ = {party: known["scores"] for party, known in facts if "scores" in known}
@@ -194,12 +173,11 @@ class DCFSSelector(FederatedSelector):
         self.support_ = federation.original_support(dict.fromkeys(parties, chosen))
         self.scores_ = scores_in_order(federation, self.result_.scores)
         self.ranking_ = scores_in_order(federation, self.result_.ranking).astype(int)
-        return self
 
     def _wanted(self):
         return Wanted(labels=False)
 
-    def _prepare(self, X):
+    def _prepare(self, X, y=None, *, simulated=False):  # noqa: ARG002 - labels are not used
         self._check_choices()
         federation = self._rows_federation(X)
         if federation.setting != "horizontal":
@@ -243,7 +221,8 @@ class DCFSSelector(FederatedSelector):
         used = dcfs.messages_used(params)
         notes, rows = _notes(params, n_features), rows_of(federation)
         prepared = Prepared(dcfs.PROTOCOL, nodes, used, bits, notes=notes, rows=rows)
-        return federation, prepared, params
+        policies = policies_for(self.policy, tuple(prepared.nodes))
+        return Ready(federation, prepared, params, policies)
 
     def _rows_federation(self, X):
         if isinstance(X, Federation):

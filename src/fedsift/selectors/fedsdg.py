@@ -19,13 +19,13 @@ from fedsift.selectors.carrier import ALONE
 from fedsift.selectors.execution import (
     Prepared,
     build_result,
-    make_plan,
     policies_for,
     rows_of,
 )
 from fedsift.selectors.fedsdg_model import JointModel, need_torch
 from fedsift.selectors.fedsdg_records import Meter, left_out, ranking_of
 from fedsift.selectors.fedsdg_settings import check_parameters, notes_on, params_for
+from fedsift.selectors.running import Ready
 
 
 class FedSDGSelector(JointModel):
@@ -212,11 +212,6 @@ class FedSDGSelector(JointModel):
         """
         return self.run(X, y)
 
-    def plan(self, X, y=None):
-        """Check settings and policies and list who would learn what; nothing is sent."""
-        federation, prepared, _ = self._prepare(X, y)
-        return make_plan(prepared, policies_for(self.policy, federation.parties))
-
     def run(self, X, y=None, *, timeout_seconds=None, observer=None, on_epoch=None, carrier=ALONE):
         """As :meth:`fit`, with a time limit per request and observers of the progress.
 
@@ -236,8 +231,8 @@ class FedSDGSelector(JointModel):
             if self.verbose:
                 watchers.append(stack.enter_context(EpochBar(int(self.max_epochs))))
             meter = Meter(observer, watchers)
-            federation, prepared, params = self._prepare(X, y, report=meter.epoch)
-            self._trained_with = params
+            ready = self._prepare(X, y, report=meter.epoch)
+            federation, prepared, self._trained_with, policies = ready
             driver = prepared.nodes[federation.label_holder][0]
 
             def stop():
@@ -245,17 +240,17 @@ class FedSDGSelector(JointModel):
 
             outcome = carrier.execute(
                 prepared,
-                policies_for(self.policy, federation.parties),
+                policies,
                 timeout_seconds=timeout_seconds,
                 observer=meter,
                 on_interrupt=stop,
             )
         facts = carrier.facts(prepared)
         if facts is not None:
-            self._keep(federation, prepared, params, outcome, y, dict(facts))
+            self._keep(ready, outcome, facts, y)
         return self
 
-    def _prepare(self, X, y, report=None):
+    def _prepare(self, X, y=None, *, simulated=False, report=None):  # noqa: ARG002
         """Federation, nodes and parameters; every check that needs no message."""
         check_parameters(self)
         federation = self._federate(X, y)
@@ -297,7 +292,8 @@ class FedSDGSelector(JointModel):
             notes_on(params, n_holders),
             rows_of(federation),
         )
-        return federation, prepared, params
+        policies = policies_for(self.policy, federation.parties)
+        return Ready(federation, prepared, params, policies)
 
     def _wanted(self):
         """A linear model has as many outputs as classes."""
@@ -306,11 +302,12 @@ class FedSDGSelector(JointModel):
     def _asked(self, setting):  # noqa: ARG002
         return Asked(gates=True)
 
-    def _keep(self, federation, prepared, params, outcome, y, facts):
+    def _keep(self, ready, outcome, facts, y=None):
         """Fitted attributes, and every party's part of the model."""
+        federation, prepared, params, _ = ready
         trained = outcome.value
         roles = {party: node[0] for party, node in prepared.nodes.items()}
-        facts = {party: known for party, known in facts.items() if party in federation.tables}
+        facts = {party: known for party, known in facts if party in federation.tables}
         self.params_ = params
         self._latest = {}
         self.interrupted_ = trained.interrupted

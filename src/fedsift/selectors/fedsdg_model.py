@@ -15,11 +15,11 @@ from fedsift.data import Federation, PartyTable
 from fedsift.errors import MissingPackage, ParameterError, ValueProblem
 from fedsift.methods.fedsdg_messages import messages_to_predict
 from fedsift.selectors import fedsdg_files as files
-from fedsift.selectors.base import FederatedSelector
 from fedsift.selectors.execution import Prepared, execute, policies_for
+from fedsift.selectors.running import MethodSelector
 
 
-class JointModel(FederatedSelector):
+class JointModel(MethodSelector):
     """A model in parts, one per party; every prediction is a run of the protocol."""
 
     def predict(self, X):

@@ -25,12 +25,10 @@ from fedsift.methods.filter_scores import Params, plain_scores
 from fedsift.methods.findings import Asked
 from fedsift.methods.meeting_terms import Wanted
 from fedsift.protocol.policy import OPEN
-from fedsift.selectors.base import FederatedSelector, number_to_select, scores_in_order
-from fedsift.selectors.carrier import ALONE
+from fedsift.selectors.base import number_to_select, scores_in_order
 from fedsift.selectors.execution import (
     Prepared,
     build_result,
-    make_plan,
     policies_for,
     rows_of,
 )
@@ -43,13 +41,14 @@ from fedsift.selectors.filter_noise import (
     with_spent,
 )
 from fedsift.selectors.release import check_release, release_notes
+from fedsift.selectors.running import MethodSelector, Ready
 from fedsift.selectors.score_name import ScoreParameter
 
 _DISCLOSURES = {"gini": ("scores", "counts"), "f": ("scores", "counts")}
 _SCHEMES = {"auto": "bgv", "bgv": "bgv", "paillier": "paillier"}
 
 
-class FilterSelector(FederatedSelector):
+class FilterSelector(MethodSelector):
     """Select the features with the best score, computed on encrypted labels.
 
     Works for parties with different columns of the same rows (vertical) and for parties with
@@ -172,31 +171,10 @@ class FilterSelector(FederatedSelector):
         """
         return self.run(X, y)
 
-    def plan(self, X, y=None):
-        """Check settings and policies and list who would learn what; nothing is sent."""
-        _, prepared, _ = self._prepare(X, y)
-        return make_plan(prepared, policies_for(self.policy, tuple(prepared.nodes)))
-
-    def run(self, X, y=None, *, timeout_seconds=None, observer=None, carrier=ALONE):
-        """As :meth:`fit`, with a time limit per request and an observer of the progress.
-
-        Parameters
-        ----------
-        timeout_seconds : float, optional
-            Limit of every single request to a party.
-        observer : callable, optional
-            Called with a :class:`~fedsift.runtime.Progress` after every message.
-        carrier : Carrier, optional
-            Reaches the parties; by default all of them are in this process.
-        """
-        federation, prepared, params = self._prepare(X, y, simulated=carrier is ALONE)
-        policies = policies_for(self.policy, tuple(prepared.nodes))
-        options = {"timeout_seconds": timeout_seconds, "observer": observer}
-        outcome = carrier.execute(prepared, policies, **options)
-        facts = carrier.facts(prepared)
-        if facts is None:
-            return self
-        self.result_ = self._result(federation, prepared, params, outcome, facts)
+    def _keep(self, ready, outcome, facts):
+        """Fitted attributes in the order of the original columns."""
+        federation, params = ready.federation, ready.params
+        self.result_ = self._result(federation, ready.prepared, params, outcome, facts)
         self.support_ = federation.original_support(
             {party: list(names) for party, names in self.result_.selected.items()}
         )
@@ -205,9 +183,8 @@ class FilterSelector(FederatedSelector):
             self.scores_ = scores_in_order(federation, self.result_.scores)
         self.ranking_ = scores_in_order(federation, self.result_.ranking).astype(int)
         self.n_features_to_select_ = params.n_features_to_select
-        return self
 
-    def _prepare(self, X, y, *, simulated=False):
+    def _prepare(self, X, y=None, *, simulated=False):
         """Federation, nodes and parameters; every check that needs no message."""
         self._check_choices()
         self._check_noise()
@@ -246,7 +223,8 @@ class FilterSelector(FederatedSelector):
             prepared = self._prepare_vertical(federation, params)
         else:
             prepared = self._prepare_horizontal(federation, params)
-        return federation, prepared, params
+        policies = policies_for(self.policy, tuple(prepared.nodes))
+        return Ready(federation, prepared, params, policies)
 
     def _prepare_vertical(self, federation, params):
         if self.score != "variance" and federation.target is None:

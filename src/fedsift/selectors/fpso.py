@@ -16,15 +16,15 @@ from fedsift.methods import fpso
 from fedsift.methods.findings import Asked
 from fedsift.methods.fpso_local import Params, fewest_rows
 from fedsift.methods.fpso_votes import FEWEST_BLOCKS, FEWEST_ROWS
-from fedsift.selectors.base import FederatedSelector, number_to_select, scores_in_order
-from fedsift.selectors.carrier import ALONE
-from fedsift.selectors.execution import Prepared, build_result, make_plan, policies_for, rows_of
+from fedsift.selectors.base import number_to_select, scores_in_order
+from fedsift.selectors.execution import Prepared, build_result, policies_for, rows_of
 from fedsift.selectors.fpso_noise import check_votes, vote_notes, vote_warnings, with_votes
+from fedsift.selectors.running import MethodSelector, Ready
 
 _ROUNDS_ONLY = {"n_particles", "n_iterations", "n_rounds", "integration", "aggregation", "mode"}
 
 
-class FPSOSelector(FederatedSelector):
+class FPSOSelector(MethodSelector):
     """Select the subset of features that classifies best at all parties.
 
     Parameters
@@ -146,39 +146,19 @@ class FPSOSelector(FederatedSelector):
         """
         return self.run(X, y)
 
-    def plan(self, X, y=None):
-        """Check settings and policies and list who would learn what; nothing is sent."""
-        _, prepared, _ = self._prepare(X, y)
-        return make_plan(prepared, policies_for(self.policy, tuple(prepared.nodes)))
-
-    def run(self, X, y=None, *, timeout_seconds=None, observer=None, carrier=ALONE):
-        """As :meth:`fit`, with a time limit per request and an observer of the progress.
-
-        Parameters
-        ----------
-        timeout_seconds : float, optional
-            Limit of every single request to a party.
-        observer : callable, optional
-            Called with a :class:`~fedsift.runtime.Progress` after every message.
-        carrier : Carrier, optional
-            Reaches the parties; by default all of them are in this process.
-        """
-        federation, prepared, params = self._prepare(X, y, simulated=carrier is ALONE)
-        policies = policies_for(self.policy, tuple(prepared.nodes))
-        options = {"timeout_seconds": timeout_seconds, "observer": observer}
-        outcome = carrier.execute(prepared, policies, **options)
-        told = carrier.facts(prepared)
-        if told is None:
-            return self
+    def _keep(self, ready, outcome, facts):
+        """Fitted attributes: the common subset, and what parties at home found for themselves."""
+        federation, prepared, params, _ = ready
         # What a party found out about its own rows is here only if the party is.
-        facts = {party: known for party, known in told if "kept" in known}
+        facts = {party: known for party, known in facts if "kept" in known}
         names = next(iter(federation.tables.values())).feature_names
         chosen = [name for name, use in zip(names, outcome.value.mask, strict=True) if use]
         self.support_ = federation.original_support(dict.fromkeys(federation.tables, chosen))
         self.party_support_ = {party: fact["kept"].copy() for party, fact in facts.items()}
         self.accuracy_ = outcome.value.accuracy
         if params.noisy:
-            return self._take_votes(federation, prepared, params, outcome, chosen)
+            self._take_votes(federation, prepared, params, outcome, chosen)
+            return
         own = [entry for fact in facts.values() for entry in fact["history"]]
         self.history_ = sorted(own + outcome.value.history, key=lambda e: (e["step"], e["party"]))
         keeping = [party for party, fact in facts.items() if fact["keeps_own"]]
@@ -195,7 +175,6 @@ class FPSOSelector(FederatedSelector):
             history=[*self.history_, _found(outcome.value, names)],
             warnings=notes,
         )
-        return self
 
     def _take_votes(self, federation, prepared, params, outcome, chosen):
         """The result of noisy votes: nothing that a party knows about its own rows is in it."""
@@ -219,9 +198,8 @@ class FPSOSelector(FederatedSelector):
         self.result_ = with_votes(result, federation, params)
         self.votes_ = scores_in_order(federation, self.result_.scores).astype(int)
         self.history_ = []
-        return self
 
-    def _prepare(self, X, y, *, simulated=False):
+    def _prepare(self, X, y=None, *, simulated=False):
         self._check_choices()
         check_votes(self.get_params(deep=False))
         federation = self._rows_federation(X, y)
@@ -268,7 +246,8 @@ class FPSOSelector(FederatedSelector):
             epsilon=params.epsilon,
             release_epsilon=params.epsilon,  # noisy votes cover labels, and so the selection
         )
-        return federation, prepared, params
+        policies = policies_for(self.policy, tuple(nodes))
+        return Ready(federation, prepared, params, policies)
 
     def _asked(self, setting):  # noqa: ARG002
         return Asked(remarks=self.epsilon is None)

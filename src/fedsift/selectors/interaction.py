@@ -17,21 +17,20 @@ from fedsift.methods import interaction
 from fedsift.methods.findings import Asked
 from fedsift.methods.interaction_messages import Params, messages_used
 from fedsift.methods.interaction_parties import check_columns
-from fedsift.selectors.base import FederatedSelector, number_to_select, scores_in_order
-from fedsift.selectors.carrier import ALONE
+from fedsift.selectors.base import number_to_select, scores_in_order
 from fedsift.selectors.execution import (
     Prepared,
     build_result,
     history_of,
-    make_plan,
     policies_for,
     rows_of,
 )
+from fedsift.selectors.running import MethodSelector, Ready
 
 _NOT_SECURE = ("iwfs", "paper_literal")
 
 
-class InteractionSelector(FederatedSelector):
+class InteractionSelector(MethodSelector):
     """Select features one by one by relevance and interaction, on encrypted columns and labels.
 
     Every round takes the feature with the largest ``R = w * (1 + relevance)`` and multiplies the
@@ -124,40 +123,14 @@ class InteractionSelector(FederatedSelector):
         """
         return self.run(X, y)
 
-    def plan(self, X, y=None):
-        """Check settings and policies and list who would learn what; nothing is sent."""
-        _, prepared, _ = self._prepare(X, y)
-        return make_plan(prepared, policies_for(self.policy, tuple(prepared.nodes)))
-
-    def run(self, X, y=None, *, timeout_seconds=None, observer=None, carrier=ALONE):
-        """As :meth:`fit`, with a time limit per request and an observer of the progress.
-
-        Parameters
-        ----------
-        timeout_seconds : float, optional
-            Limit of every single request to a party.
-        observer : callable, optional
-            Called with a :class:`~fedsift.runtime.Progress` after every message.
-        carrier : Carrier, optional
-            Reaches the parties; by default all of them are in this process.
-        """
-        federation, prepared, params = self._prepare(X, y)
-        policies = policies_for(self.policy, tuple(prepared.nodes))
-        options = {"timeout_seconds": timeout_seconds, "observer": observer}
-        outcome = carrier.execute(prepared, policies, **options)
-        facts = carrier.facts(prepared)
-        if facts is None:
-            return self
-        names = {party: known["names"] for party, known in facts if known["names"]}
-        self.operations_ = _added([known["operations"] for _, known in facts])
-        remarks = [remark for _, known in facts for remark in known["remarks"]]
-        self.result_ = self._result(federation, prepared, params, outcome, names, remarks)
-        self._keep(federation, outcome.value, names)
-        return self
-
-    def _keep(self, federation, ranking, names):
+    def _keep(self, ready, outcome, facts):
         """Fitted attributes in the order of the original columns."""
-        result = self.result_
+        federation, ranking = ready.federation, outcome.value
+        names = {party: known["names"] for party, known in facts if known["names"]}
+        remarks = [remark for _, known in facts for remark in known["remarks"]]
+        self.operations_ = _added([known["operations"] for _, known in facts])
+        result = self._result(federation, ready.prepared, ready.params, outcome, names, remarks)
+        self.result_ = result
         self.support_ = federation.original_support(
             {party: list(chosen) for party, chosen in result.selected.items()}
         )
@@ -179,7 +152,7 @@ class InteractionSelector(FederatedSelector):
         if places:
             self.interaction_[np.ix_(places, places)] = ranking.interaction
 
-    def _prepare(self, X, y):
+    def _prepare(self, X, y=None, *, simulated=False):  # noqa: ARG002 - nothing is drawn for noise
         """Federation, nodes and parameters; every check that needs no message."""
         self._check_choices()
         federation = self._federate(X, y)
@@ -211,7 +184,8 @@ class InteractionSelector(FederatedSelector):
         notes = self._notes(params, federation)
         rows = rows_of(federation)
         prepared = Prepared(interaction.PROTOCOL, nodes, used, bits, None, notes, rows)
-        return federation, prepared, params
+        policies = policies_for(self.policy, tuple(nodes))
+        return Ready(federation, prepared, params, policies)
 
     def _asked(self, setting):  # noqa: ARG002
         return Asked(order=True, operations=True)

@@ -21,15 +21,13 @@ from fedsift.methods.vfps_messages import (
 from fedsift.methods.vfps_search import MOST_SUBSETS
 from fedsift.protocol import Policy
 from fedsift.protocol.policy import OPEN
-from fedsift.selectors.base import FederatedSelector
-from fedsift.selectors.carrier import ALONE
 from fedsift.selectors.execution import (
     Prepared,
     build_result,
-    make_plan,
     policies_for,
     rows_of,
 )
+from fedsift.selectors.running import MethodSelector, Ready
 
 _SCHEMES = {"auto": "bgv", "bgv": "bgv", "paillier": "paillier"}
 _ONE_OWNER = Policy(
@@ -46,7 +44,7 @@ _ONE_OWNER = Policy(
 """For too few parties that exist in this process only, cut out of one table of the caller's."""
 
 
-class VFPSSelector(FederatedSelector):
+class VFPSSelector(MethodSelector):
     """Select participants by the mutual information of their columns with the label.
 
     Scores groups of participants with a nearest-neighbour estimator on encrypted distances
@@ -166,40 +164,19 @@ class VFPSSelector(FederatedSelector):
         """
         return self.run(X, y)
 
-    def plan(self, X, y=None):
-        """Check settings and policies and list who would learn what; nothing is sent."""
-        _, prepared, _, policies = self._prepare(X, y)
-        return make_plan(prepared, policies)
-
-    def run(self, X, y=None, *, timeout_seconds=None, observer=None, carrier=ALONE):
-        """As :meth:`fit`, with a time limit per request and an observer of the progress.
-
-        Parameters
-        ----------
-        timeout_seconds : float, optional
-            Limit of every single request to a party.
-        observer : callable, optional
-            Called with a :class:`~fedsift.runtime.Progress` after every message.
-        carrier : Carrier, optional
-            Reaches the parties; by default all of them are in this process.
-        """
-        federation, prepared, params, policies = self._prepare(X, y)
-        options = {"timeout_seconds": timeout_seconds, "observer": observer}
-        outcome = carrier.execute(prepared, policies, **options)
-        facts = carrier.facts(prepared)
-        if facts is None:
-            return self
+    def _keep(self, ready, outcome, facts):
+        """Fitted attributes: chosen participants, and how much each tells."""
+        federation = ready.federation
         found = outcome.value.found
         self.selected_participants_ = list(found.selected)
         self.importances_ = {p: found.importances[p].value for p in federation.tables}
         self.standard_errors_ = {p: found.importances[p].standard_error for p in federation.tables}
-        self.result_ = self._result(federation, prepared, params, outcome, facts)
+        self.result_ = self._result(federation, ready.prepared, ready.params, outcome, facts)
         self.support_ = federation.original_support(
             {party: list(names) for party, names in self.result_.selected.items()}
         )
-        return self
 
-    def _prepare(self, X, y):
+    def _prepare(self, X, y=None, *, simulated=False):  # noqa: ARG002 - nothing is drawn for noise
         """Federation, nodes, parameters and policies; every check that needs no message."""
         self._check_choices()
         federation = self._federate(X, y)
@@ -241,7 +218,7 @@ class VFPSSelector(FederatedSelector):
         notes = (self._he_note(params), *self._group_notes(params, needed))
         used, rows = messages_used(params), rows_of(federation)
         prepared = Prepared(vfps.PROTOCOL, nodes, used, bits, None, notes, rows)
-        return federation, prepared, params, policies
+        return Ready(federation, prepared, params, policies)
 
     def _wanted(self):
         """Some groups and distances are used only if all participants allow them."""
