@@ -14,6 +14,7 @@ from fedsift.maths import anchor
 from fedsift.methods import dcfs, dcfs_settings
 from fedsift.methods.meeting_terms import Wanted
 from fedsift.selectors.base import number_to_select, scores_in_order
+from fedsift.selectors.checks import check_choices
 from fedsift.selectors.execution import Prepared, build_result, policies_for, rows_of
 from fedsift.selectors.running import MethodSelector, Ready
 
@@ -275,13 +276,7 @@ class DCFSSelector(MethodSelector):
             "anchor_range": ("public", "parties"),
             "security": ("secure", "plain"),
         }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ParameterError(
-                    f"{name}={getattr(self, name)!r}.",
-                    f"One of {', '.join(allowed)} is needed.",
-                    "Choose one.",
-                )
+        check_choices({name: (getattr(self, name), choices[name]) for name in choices})
         for name in ("alpha", "beta"):
             value = getattr(self, name)
             if not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:

@@ -26,6 +26,7 @@ from fedsift.methods.findings import Asked
 from fedsift.methods.meeting_terms import Wanted
 from fedsift.protocol.policy import OPEN
 from fedsift.selectors.base import number_to_select, scores_in_order
+from fedsift.selectors.checks import check_choices
 from fedsift.selectors.execution import (
     Prepared,
     build_result,
@@ -306,11 +307,7 @@ class FilterSelector(MethodSelector):
             "he": (self.he, tuple(_SCHEMES)),
             "security": (self.security, ("secure", "plain")),
         }
-        for name, (value, allowed) in choices.items():
-            if value not in allowed:
-                raise ParameterError(
-                    f"{name}={value!r}.", f"One of {', '.join(allowed)} is needed.", "Choose one."
-                )
+        check_choices(choices)
         if not isinstance(self.min_bin_size, numbers.Integral) or self.min_bin_size < 1:
             raise ParameterError(
                 f"min_bin_size={self.min_bin_size!r}.",

@@ -17,6 +17,7 @@ from fedsift.methods.findings import Asked
 from fedsift.methods.fpso_local import Params, fewest_rows
 from fedsift.methods.fpso_votes import FEWEST_BLOCKS, FEWEST_ROWS
 from fedsift.selectors.base import number_to_select, scores_in_order
+from fedsift.selectors.checks import check_choices
 from fedsift.selectors.execution import Prepared, build_result, policies_for, rows_of
 from fedsift.selectors.fpso_noise import check_votes, vote_notes, vote_warnings, with_votes
 from fedsift.selectors.running import MethodSelector, Ready
@@ -275,13 +276,7 @@ class FPSOSelector(MethodSelector):
             "decoding": swarm.DECODINGS,
             "security": ("secure", "plain"),
         }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ParameterError(
-                    f"{name}={getattr(self, name)!r}.",
-                    f"One of {', '.join(allowed)} is needed.",
-                    "Choose one.",
-                )
+        check_choices({name: (getattr(self, name), choices[name]) for name in choices})
         if self.classifier is not None and not is_classifier(self.classifier):
             raise ParameterError(
                 f"classifier is a {type(self.classifier).__name__}.",

@@ -18,6 +18,7 @@ from fedsift.methods.findings import Asked
 from fedsift.methods.interaction_messages import Params, messages_used
 from fedsift.methods.interaction_parties import check_columns
 from fedsift.selectors.base import number_to_select, scores_in_order
+from fedsift.selectors.checks import check_choices
 from fedsift.selectors.execution import (
     Prepared,
     build_result,
@@ -213,11 +214,7 @@ class InteractionSelector(MethodSelector):
             "measure": (self.measure, SECURE),
             "security": (self.security, ("secure", "plain")),
         }
-        for name, (value, allowed) in choices.items():
-            if value not in allowed:
-                raise ParameterError(
-                    f"{name}={value!r}.", f"One of {', '.join(allowed)} is needed.", "Choose one."
-                )
+        check_choices(choices)
 
     def _notes(self, params, federation):
         if params.scheme == "plain":

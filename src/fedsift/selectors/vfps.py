@@ -21,6 +21,7 @@ from fedsift.methods.vfps_messages import (
 from fedsift.methods.vfps_search import MOST_SUBSETS
 from fedsift.protocol import Policy
 from fedsift.protocol.policy import OPEN
+from fedsift.selectors.checks import check_choices
 from fedsift.selectors.execution import (
     Prepared,
     build_result,
@@ -231,11 +232,7 @@ class VFPSSelector(MethodSelector):
             "he": (self.he, tuple(_SCHEMES)),
             "security": (self.security, ("secure", "plain")),
         }
-        for name, (value, allowed) in choices.items():
-            if value not in allowed:
-                raise ParameterError(
-                    f"{name}={value!r}.", f"One of {', '.join(allowed)} is needed.", "Choose one."
-                )
+        check_choices(choices)
         for name in ("n_groups", "k", "n_queries"):
             value = getattr(self, name)
             if not _is_whole(value) or value < 1:
