@@ -168,11 +168,20 @@ def test_the_bar_of_exact_numbers_takes_either_number(small, large, met):
     scores = {"all": 0.9, "fedsdg elimination 15 %": small, "fedsdg elimination 40 %": large}
     scores |= {"fedsdg 15 %": 0.5, "fedsdg 40 %": 0.5}
     rows = [
-        {"data": "isolet", "method": name, "mean": score, "standard_error": 0.0, "share": 0.1}
+        {
+            "data": "isolet",
+            "method": name,
+            "scores": [score],
+            "mean": score,
+            "standard_error": 0.0,
+            "share": 0.1,
+        }
         for name, score in scores.items()
     ]
     bars = fedsdg_bars.judge_exact(rows)
     assert [bar["met"] for bar in bars.values()] == [False, met]
+    default = [row for row in rows if "elimination" not in row["method"]]
+    assert list(fedsdg_bars.judge_exact(default)) == list(bars)[:1]
 
 
 def test_exact_numbers_are_measured_on_the_same_rows():

@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.inside:
         whole["inside"] = found["rows"]
     elif chosen.many:
-        whole["many"] = found
+        whole["many"] = {"machine": machine_facts(), **found}
     else:
         whole |= found
     for name, bar in found["bars"].items():
