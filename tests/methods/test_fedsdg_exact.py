@@ -1,5 +1,7 @@
 """FedSDG-FS without gates and with an exact number of features: those an elimination leaves."""
 
+from html import unescape
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +15,7 @@ from fedsift.maths.elimination import elimination_costs
 from fedsift.methods.fedsdg_inputs import InputEncoder
 from fedsift.methods.fedsdg_local import LocalPart, PartData
 from fedsift.methods.fedsdg_messages import Params
+from fedsift.report.html import render
 
 EXACT = {"n_features_to_select": 3, "gates": "none"}
 
@@ -72,6 +75,18 @@ def test_scores_are_costs_and_the_largest_are_selected():
     for party, names in selector.result_.selected.items():
         ranks = selector.result_.ranking[party]
         assert {name for name in ranks if ranks[name] <= 3} == set(names)
+
+
+def test_a_report_says_what_the_scores_are():
+    X, y = shifted()
+    texts = {
+        way: unescape(render(quick(**settings, max_epochs=1).fit(X, y).result_))
+        for way, settings in {"costs": EXACT, "gates": {"n_features_to_select": 3}}.items()
+    }
+    assert "when its turn came" in texts["costs"]
+    assert "gate is open" not in texts["costs"]
+    assert "gate is open" in texts["gates"]
+    assert "when its turn came" not in texts["gates"]
 
 
 def test_columns_that_others_stand_in_for_are_left_out():

@@ -20,6 +20,8 @@ _METHODS = {
     "interaction": "R: the feature's relevance, times what it adds or repeats of those selected "
     "before it",
     "fedsdg": "the probability that the feature's gate is open after training",
+    "elimination": "what leaving the feature out cost its owner's trained network when its turn "
+    "came, the cheapest first, with the owner's other features standing in for it",
     "dcfs": "the weight of the feature in projections that keep the structure of all parties' "
     "rows; no label is used",
 }
@@ -37,6 +39,7 @@ _NO_ERRORS = {
     "interaction": "R multiplies estimates of several rounds, of which only sums are opened.",
     "fedsdg": "A network is trained once. How a gate moved on the way is known to the owner of the "
     "feature only; the probability itself says how sure the training was.",
+    "elimination": "A network is trained once, and eliminated from once.",
     "dcfs": "Only the mean over the parties is told, and not how far they differ.",
     "chi2": "Only sums of the columns by class are known, and not how values vary around them.",
     "variance": "It would need fourth powers of the values, which nobody tells.",
@@ -52,7 +55,15 @@ def meaning(result: SelectionResult) -> str:
     """What a score of this method is; empty if unknown."""
     if result.method == "filter":
         return _FILTERS.get(str(result.parameters.get("score")), "")
-    return _METHODS.get(result.method, "")
+    return _METHODS.get(_way(result), "")
+
+
+def _way(result: SelectionResult) -> str:
+    """The method, or what it does in place of what it is known for."""
+    gates, wanted = (result.parameters.get(key) for key in ("gates", "n_features_to_select"))
+    if result.method == "fedsdg" and gates == "none" and wanted != "auto":
+        return "elimination"
+    return result.method
 
 
 def why(result: SelectionResult) -> str:
@@ -117,7 +128,7 @@ def _of_errors(result: SelectionResult, scored: list[curves.Scored]) -> str:
 
 
 def _no(result: SelectionResult) -> str:
-    key = str(result.parameters.get("score")) if result.method == "filter" else result.method
+    key = str(result.parameters.get("score")) if result.method == "filter" else _way(result)
     if result.method == "filter" and "epsilon" in _mapping(result.parameters.get("privacy")):
         key = "noise"
     reason = f" {_NO_ERRORS[key]}" if key in _NO_ERRORS else ""
