@@ -20,8 +20,9 @@ Singles = npt.NDArray[np.float32]
 Masks = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 
-_BLOCK = 1 << 18
-"""Distances kept at a time (1 MiB), so that they are searched while still in the cache."""
+_BLOCK = 1 << 20
+"""Distances kept at a time (4 MiB): few enough to be searched while still in a cache, and enough
+for parties in threads to compute side by side instead of handing Python's lock to each other."""
 
 
 class SubsetFitness(ABC):
@@ -65,11 +66,11 @@ class SubsetFitness(ABC):
 class KnnFitness(SubsetFitness):
     """The k nearest neighbours, for many subsets at once.
 
-    One product of matrices per subset gives all distances (up to a constant per row, which does
-    not matter for the order) and at the same time puts rows of the same fold out of reach, so
-    that a single pass serves all folds. Single precision: distances that agree to about six
-    digits count as a tie, and the earlier row wins. Ties of votes go to the smaller class, as in
-    scikit-learn.
+    One product of matrices per subset, of many subsets in one call, gives all distances (up to a
+    constant per row, which does not matter for the order) and at the same time puts rows of the
+    same fold out of reach, so that a single pass serves all folds. Single precision: distances that
+    agree to about six digits count as a tie, and the earlier row wins. Ties of votes go to the
+    smaller class, as in scikit-learn.
 
     Parameters
     ----------
@@ -121,21 +122,28 @@ class KnnFitness(SubsetFitness):
 
     def _predict(self, masks: Masks, found: Integers) -> None:
         n_rows = len(self._y)
-        factors = [self._factors(mask) for mask in masks]
+        left, right = self._factors(masks)
         for top in range(0, n_rows, self._height):
             rows = slice(top, min(top + self._height, n_rows))
             values = self._buffer[: len(masks), : rows.stop - top]
-            for value, (left, right) in zip(values, factors, strict=True):
-                np.matmul(left[:, rows].T, right, out=value)
+            np.matmul(left[:, :, rows].transpose(0, 2, 1), right, out=values)
             found[:, rows] = self._vote(values.reshape(-1, n_rows)).reshape(len(masks), -1)
 
-    def _factors(self, mask: npt.NDArray[np.bool_]) -> tuple[Singles, Singles]:
-        """Two matrices whose product is the squared distance minus the row's own square."""
-        chosen = np.flatnonzero(mask)
-        used = np.concatenate([chosen, self._always])
-        left, right = self._left[used], self._right[used]
-        own = slice(len(chosen))
-        right[len(chosen)] = -0.5 * np.einsum("ij,ij->j", left[own], right[own])
+    def _factors(self, masks: Masks) -> tuple[Singles, Singles]:
+        """Two matrices per subset whose product is the squared distance minus the row's own square.
+
+        Zeros fill smaller subsets up to the size of the largest.
+        """
+        widest = int(masks.sum(axis=1).max())
+        shape = (len(masks), widest + len(self._always), len(self._y))
+        left, right = np.zeros(shape, dtype=np.float32), np.zeros(shape, dtype=np.float32)
+        for ours, theirs, mask in zip(left, right, masks, strict=True):
+            chosen = np.flatnonzero(mask)
+            own = slice(len(chosen))
+            ours[own], theirs[own] = self._left[chosen], self._right[chosen]
+            theirs[widest] = -0.5 * np.einsum("ij,ij->j", ours[own], theirs[own])
+        left[:, widest:] = self._left[self._always]
+        right[:, widest + 1 :] = self._right[self._always[1:]]
         return left, right
 
     def _vote(self, values: Singles) -> Integers:
