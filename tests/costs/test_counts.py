@@ -183,6 +183,28 @@ def test_seconds_are_counts_times_rates():
     assert 15.0 < wall <= 35.0  # numerical work is shared by the cores
 
 
+def test_parties_that_share_cores_get_in_each_others_way(monkeypatch):
+    tally = Tally()
+    tally.do("train", "subset", 10)
+    seconds = dict.fromkeys(TYPICAL, 0.0) | {"subset": 2.0}
+    seconds |= {"crowded subset": 1.5, "subset lanes": 1.25}
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+
+    alone = priced(tally, Rates(seconds))
+    tally.side_by_side = 3
+    crowded = priced(tally, Rates(seconds))
+
+    assert alone[:2] == (20.0, 20.0)
+    assert crowded[:2] == (16.0, 30.0)
+    assert crowded[2]["train"] == 30.0
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    assert priced(tally, Rates(seconds))[:2] == (20.0, 20.0)
+    monkeypatch.setattr("os.cpu_count", lambda: 9)
+    assert priced(tally, Rates(seconds))[0] == pytest.approx(20.0 / 1.25)
+    tally.side_by_side = 9
+    assert priced(tally, Rates(seconds))[0] == pytest.approx(20.0 / 2.0)
+
+
 def test_what_the_data_decides_has_a_range():
     federation = vertical(120, 6)
     gates = estimate(fs.FedSDGSelector(), federation, TYPICAL_RATES)

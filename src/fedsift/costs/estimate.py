@@ -11,15 +11,16 @@ from typing import Any
 
 from sklearn.base import clone
 
+from fedsift.costs.measure import CROWD
 from fedsift.costs.rates import Rates
 from fedsift.costs.tally import Tally
 from fedsift.data import Federation
 
-_NUMERICAL = ("matrix", "subset")
+_MATRIX, _SUBSET = "matrix", "subset"
 """Units that run without Python's lock, so that parties in one process work side by side."""
 
 _FURTHER_CORE = 0.6
-"""What another core adds: parties share memory, and Python's lock between two numerical calls."""
+"""What another core adds to matrices: parties share memory, and Python's lock between two calls."""
 
 MESSAGES = "messages"
 """The phase of sending and receiving."""
@@ -202,12 +203,22 @@ def priced(tally: Tally, rates: Rates) -> tuple[float, float, dict[str, float]]:
     """Seconds on the wall, processor seconds, and these by phase."""
     sending = tally.calls * rates["call"] + tally.n_bytes * rates["byte"]
     phases = {MESSAGES: rates["start"] + sending}
-    together = 0.0
+    side_by_side = max(1, min(tally.side_by_side, os.cpu_count() or 1))
+    saved = 0.0
     for (phase, unit), count in tally.work.items():
-        seconds = count * rates[unit]
+        seconds = wall = count * rates[unit]
+        if unit.startswith(_MATRIX):
+            wall = seconds / (1 + _FURTHER_CORE * (side_by_side - 1))
+        elif unit.startswith(_SUBSET) and side_by_side > 1:
+            wall = seconds / _subset_lanes(side_by_side, rates)
+            seconds *= rates["crowded subset"]
         phases[phase] = phases.get(phase, 0.0) + seconds
-        if unit.startswith(_NUMERICAL):
-            together += seconds
+        saved += seconds - wall
     cpu = sum(phases.values())
-    lanes = 1 + _FURTHER_CORE * (max(1, min(tally.side_by_side, os.cpu_count() or 1)) - 1)
-    return cpu - together + together / lanes, cpu, phases
+    return cpu - saved, cpu, phases
+
+
+def _subset_lanes(side_by_side: int, rates: Rates) -> float:
+    """How many parties' subsets are tried in the time of one party's, measured with a few."""
+    measured = min(CROWD, os.cpu_count() or 1)
+    return 1 + (rates["subset lanes"] - 1) * (side_by_side - 1) / (measured - 1)

@@ -9,9 +9,11 @@ count are the keys below; the files beside this one say how often a run needs ea
 from __future__ import annotations
 
 import math
+import statistics
+import threading
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +23,12 @@ from fedsift.costs.timing import BRIEFLY, Seconds, per_call
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.protocol import DrivingRole, Message, Network, Protocol, Role, handles, message
 from fedsift.runtime.threads import one_thread_each
+
+if TYPE_CHECKING:
+    from fedsift.maths.subset_fitness import KnnFitness
+
+CROWD = 3
+"""Parties at once that the nearest-neighbour fitness is measured with."""
 
 
 def measure_rates() -> Seconds:
@@ -239,6 +247,39 @@ def _subsets() -> Seconds:
         "subset distance": per_distance,
         "subset distance column": slope,
         "swarm subset": _swarming(),
+    } | _crowded(lambda: KnnFitness(X, y, folds, 3), masks)
+
+
+def _crowded(make: Callable[[], KnnFitness], masks: npt.NDArray[np.bool_]) -> Seconds:
+    """What becomes of that if several parties do it at once, in threads that share the cores.
+
+    The only rates that are no seconds: how many times as much processor time a subset takes then,
+    and how many parties' work is done in the time of one.
+    """
+    crowded, lanes = [], []
+    fitnesses = [make() for _ in range(CROWD)]
+
+    def work(fitness: KnnFitness) -> None:
+        for _ in range(4):
+            fitness._evaluate(masks)
+
+    for fitness in fitnesses:
+        fitness._evaluate(masks)
+    for _ in range(5):
+        cpu, wall = time.process_time(), time.perf_counter()
+        work(fitnesses[0])
+        alone = time.process_time() - cpu, time.perf_counter() - wall
+        threads = [threading.Thread(target=work, args=(fitness,)) for fitness in fitnesses]
+        cpu, wall = time.process_time(), time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        crowded.append((time.process_time() - cpu) / CROWD / alone[0])
+        lanes.append(CROWD * alone[1] / (time.perf_counter() - wall))
+    return {
+        "crowded subset": max(1.0, statistics.median(crowded)),
+        "subset lanes": max(0.5, statistics.median(lanes)),
     }
 
 

@@ -24,7 +24,7 @@ from fedsift.data.openml import cache_directory
 from fedsift.errors import FileProblem
 from fedsift.result import write_atomically
 
-FORMAT = "fedsift-rates/1"
+FORMAT = "fedsift-rates/2"
 SWITCH = "FEDSIFT_CALIBRATION"
 """Environment variable; ``typical`` predicts with :data:`TYPICAL` and measures nothing."""
 
@@ -106,6 +106,8 @@ TYPICAL: dict[str, float] = {
     "subset distance": 1.11e-09,
     "subset distance column": 2.38e-11,
     "swarm subset": 2.8e-05,
+    "crowded subset": 1.3,
+    "subset lanes": 1.3,
     "network step": 0.00199,
     "network cell": 2.32e-08,
     "top step": 0.000962,
