@@ -15,11 +15,10 @@ import pytest
 import fedsift as fs
 from cli.cli_helpers import call
 from fedsift.cli.prepare import prepare, read_job
-from fedsift.deploy.local import LocalFederation
 from fedsift.deploy.submit import fetch
 from fedsift.errors import ConfigError, FedsiftError, MemberDown, PolicyViolation
 from fedsift.report.live_server import LiveServer
-from flare_helpers import CHAINS, HORIZONTAL, METHODS, PARTIES, POLICIES, Tables
+from flare_helpers import CHAINS, HORIZONTAL, METHODS, PARTIES, POLICIES
 
 pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed")
 
@@ -27,18 +26,6 @@ pytestmark = pytest.mark.timeout(600)
 
 SCORE_STEP = 2.0**-12
 """Interaction scores are rounded at another place when the parties' own parts are added up."""
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory):
-    return Tables(tmp_path_factory.mktemp("tables"))
-
-
-@pytest.fixture(scope="module")
-def federation(tables):
-    parties = {party: tables.data(party, horizontal=False) for party in PARTIES}
-    with LocalFederation(parties, checkpoints=False) as federation:
-        yield federation
 
 
 def settle(federation, tables, name, policies=None):

@@ -11,25 +11,12 @@ from msgspec import convert
 from fedsift.cli.predicting import comparison, predicted
 from fedsift.cli.prepare import read_job
 from fedsift.cli.shapes import prepare_shapes
-from fedsift.deploy.local import LocalFederation
 from fedsift.result import SelectionResult
-from flare_helpers import HORIZONTAL, PARTIES, Tables
+from flare_helpers import HORIZONTAL, PARTIES
 
 pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed")
 
 pytestmark = pytest.mark.timeout(600)
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory):
-    return Tables(tmp_path_factory.mktemp("tables"))
-
-
-@pytest.fixture(scope="module")
-def federation(tables):
-    parties = {party: tables.data(party, horizontal=False) for party in PARTIES}
-    with LocalFederation(parties, checkpoints=False) as federation:
-        yield federation
 
 
 @pytest.mark.parametrize("name", ["interaction", "fedsdg", "dcfs"])

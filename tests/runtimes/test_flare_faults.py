@@ -32,7 +32,7 @@ from fedsift.deploy.local import SUBMITTER, LocalFederation
 from fedsift.deploy.party import set_party
 from fedsift.deploy.project import Project, Submitter
 from fedsift.errors import AlignmentError, FileProblem, MemberDown, PartyFailed, ProtocolError
-from flare_helpers import PARTIES, Tables
+from flare_helpers import PARTIES
 
 pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed")
 
@@ -67,11 +67,6 @@ FPSO = {"n_particles": 6, "n_iterations": 3, "n_rounds": 30}
 LATE_SECONDS = 60.0
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 HTTP2_SETTINGS = b"\x04\x00"
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory):
-    return Tables(tmp_path_factory.mktemp("tables"))
 
 
 @pytest.fixture(scope="module")

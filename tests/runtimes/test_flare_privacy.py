@@ -3,8 +3,7 @@
 import pytest
 
 from fedsift.cli.prepare import prepare, read_job
-from fedsift.deploy.local import LocalFederation
-from flare_helpers import HORIZONTAL, METHODS, PARTIES, Tables
+from flare_helpers import HORIZONTAL, METHODS, PARTIES
 
 pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed")
 pytestmark = pytest.mark.timeout(600)
@@ -17,18 +16,6 @@ JOBS = {
     "fpso": {"n_features_to_select": 1, "epsilon": 900_000, "n_blocks": 2},
 }
 """So large that no draw is left to chance: noise never follows the seed of a job."""
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory):
-    return Tables(tmp_path_factory.mktemp("tables"))
-
-
-@pytest.fixture(scope="module")
-def federation(tables):
-    parties = {party: tables.data(party, horizontal=False) for party in PARTIES}
-    with LocalFederation(parties, checkpoints=False) as federation:
-        yield federation
 
 
 @pytest.mark.parametrize("name", JOBS)
