@@ -73,6 +73,15 @@ def test_every_option_runs_alike_under_encryption(settings):
     assert_same_run(secure, quick(**settings).fit(federation), federation)
 
 
+def test_the_wider_layer_for_many_classes_runs_alike_under_encryption():
+    X, y = shifted(n_rows=90, n_classes=18)
+    federation = split_vertical(X, y, 2, label_holder=None)
+    settings = {"max_epochs": 1, "outputs": "auto", "min_batches": 1}
+    secure = quick(security="secure", **settings).fit(federation)
+    assert (secure.params_.embedding, secure.params_.outputs) == (32, 32)
+    assert_same_run(secure, quick(**settings).fit(federation), federation)
+
+
 def test_a_numeric_target_runs_alike_under_encryption():
     X, _ = shifted()
     federation = split_vertical(X, X[:, 0] - 2.0 * X[:, 1], 2, task="regression")
@@ -274,6 +283,38 @@ def test_a_party_without_selected_features_leaves_the_model():
     assert chosen == {"party-1"}
     alone = Federation.vertical({"party-1": federation.tables["party-1"]}, label=None)
     assert np.array_equal(selector.predict(alone), selector.predict(federation))
+
+
+def widths(n_classes, **settings):
+    """Embedding columns and outputs of the layer that all parties are told."""
+    X = np.random.default_rng(0).normal(size=(120, 4))
+    y = np.arange(120) % n_classes
+    params = params_for(fs.FedSDGSelector(**settings), split_vertical(X, y, 2, label_holder=None))
+    return params.embedding, params.outputs
+
+
+def test_many_classes_get_a_wider_layer():
+    assert widths(2) == widths(16) == (16, 16)
+    assert widths(17) == widths(40) == (32, 32)
+    assert widths(17, embedding=48) == (48, 32)
+    assert widths(16, embedding=4) == (4, 16)
+    # Numbers of one's own are kept.
+    assert widths(17, outputs=16) == (16, 16)
+    assert widths(17, embedding=8, outputs=20) == (8, 20)
+
+
+def test_other_layers_follow_the_classes_and_each_other():
+    assert widths(3, model="linear") == (16, 3)
+    assert widths(20, model="linear") == (32, 20)
+    assert widths(20, model="linear", layer="elementwise") == (20, 20)
+    assert widths(3, layer="elementwise", embedding=5) == (5, 5)
+    assert widths(20, layer="elementwise") == (32, 32)
+
+
+def test_sites_tell_the_number_of_classes_if_the_width_depends_on_it():
+    assert fs.FedSDGSelector()._wanted().n_classes
+    assert fs.FedSDGSelector(model="linear", outputs=4)._wanted().n_classes
+    assert not fs.FedSDGSelector(outputs=16)._wanted().n_classes
 
 
 def test_labels_of_validation_rows_reach_no_gradient():

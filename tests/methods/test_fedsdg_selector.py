@@ -231,6 +231,8 @@ def test_closed_embedding_columns_do_not_travel():
         ({"he": "ckks"}, "he='ckks'"),
         ({"security": "some"}, "security='some'"),
         ({"embedding": 0}, "embedding=0"),
+        ({"outputs": 0}, "outputs=0"),
+        ({"outputs": "wide"}, "outputs='wide'"),
         ({"max_epochs": 0}, "max_epochs=0"),
         ({"batch_size": 4}, "batch_size=4"),
         ({"n_features_to_select": 0}, "n_features_to_select=0"),

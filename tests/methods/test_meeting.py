@@ -98,8 +98,8 @@ class TestWhoLearnsWhat:
         assert not others & (leaves(invited) | leaves(agreed))
 
     def test_only_a_setting_that_needs_it_makes_the_number_of_classes_known(self):
-        for model, n_classes in (("network", 0), ("linear", 2)):
-            job = vertical("fedsdg", ("bank", "shop"), model=model)
+        for settings, n_classes in (({"outputs": 16}, 0), ({}, 2), ({"model": "linear"}, 2)):
+            job = vertical("fedsdg", ("bank", "shop"), **settings)
             outcome, _ = meet(job, columns_homes(job))
             assert told(outcome, "shop")[0].n_classes == n_classes
 

@@ -157,7 +157,12 @@ class GateStart(Message, frozen=True):
     means: PublicArray
 
 
-@message(flow=_DOWN, reveals="nothing: the shape of the interactive layer")
+@message(
+    flow=_DOWN,
+    reveals="layer-shape: rows of a batch and outputs of the interactive layer, which may be wider "
+    "for many classes",
+    customary=True,
+)
 class LayerWanted(Message, frozen=True):
     """Asks for keys of an interactive layer."""
 

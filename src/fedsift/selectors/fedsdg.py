@@ -55,7 +55,7 @@ class FedSDGSelector(JointModel):
         exact number by elimination, in which every party leaves out first what its other features
         can stand in for, which suits columns that say much the same.
     embedding : int
-        Embedding columns of every party.
+        Embedding columns of every party; 32 at least where ``outputs="auto"`` comes to 32.
     max_epochs : int
     batch_size : int
         Rows of a batch at most.
@@ -65,8 +65,9 @@ class FedSDGSelector(JointModel):
         ``linear`` is vertical logistic or linear regression, with gates or without.
     layer : {"dense", "elementwise"}
         The interactive layer: a matrix of weights, or one weight per embedding column.
-    outputs : int
-        Outputs of a dense interactive layer of a network.
+    outputs : "auto" or int
+        Outputs of a dense interactive layer of a network; ``"auto"`` is 16, and 32 with more than
+        16 classes, which too narrow a layer cannot keep apart.
     embedding_network : callable, or mapping of party to callable, optional
         From (number of inputs, width) to a ``torch.nn.Module``; one hidden layer by default.
     min_batches : int
@@ -141,7 +142,7 @@ class FedSDGSelector(JointModel):
         refit=False,
         model="network",
         layer="dense",
-        outputs=16,
+        outputs="auto",
         embedding_network=None,
         min_batches=12,
         lam_embedding=0.03,
@@ -296,8 +297,8 @@ class FedSDGSelector(JointModel):
         return Ready(federation, prepared, params, policies)
 
     def _wanted(self):
-        """A linear model has as many outputs as classes."""
-        return Wanted(n_classes=self.model == "linear")
+        """The number of classes may decide how wide the layer is."""
+        return Wanted(n_classes=self.model == "linear" or self.outputs == "auto")
 
     def _asked(self, setting):  # noqa: ARG002
         return Asked(gates=True)

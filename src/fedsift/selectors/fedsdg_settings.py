@@ -15,6 +15,8 @@ _SCHEMES = {"auto": "bgv", "bgv": "bgv", "paillier": "paillier"}
 _FULL_PRICE_SHARE = 0.04
 """Exact numbers above this share of the features lower the price of an open gate in proportion."""
 _WIDEST = 256
+_FEW, _MANY = 16, 32
+"""Outputs of the layer for few classes, and for more than these."""
 _MOST_NOISE = 1000
 
 
@@ -42,7 +44,6 @@ def check_parameters(selector):
         check_number(name, getattr(selector, name), 0.0, strict=True)
     for name, smallest, largest in (
         ("embedding", 1, _WIDEST),
-        ("outputs", 1, _WIDEST),
         ("max_epochs", 1, 100_000),
         ("min_epochs", 0, 100_000),
         ("patience", 1, 100_000),
@@ -50,6 +51,8 @@ def check_parameters(selector):
         ("min_batches", 1, 100_000),
     ):
         check_whole(name, getattr(selector, name), smallest, largest)
+    if selector.outputs != "auto":
+        check_whole("outputs", selector.outputs, 1, _WIDEST)
     if not (isinstance(selector.validation, numbers.Real) and 0 < float(selector.validation) < 1):
         raise ParameterError(
             f"validation={selector.validation!r}.",
@@ -69,11 +72,7 @@ def params_for(selector, federation):
             "Choose one.",
         )
     target = federation.target
-    outputs = int(selector.outputs)
-    if selector.model == "linear":
-        outputs = max(1, target.n_classes)
-    elif selector.layer == "elementwise":
-        outputs = int(selector.embedding)
+    embedding, outputs = _widths(selector, target.n_classes)
     n_training = int(federation.n_rows * (1 - selector.validation))
     largest = max(SMALLEST_BATCH, n_training // int(selector.min_batches))
     exactly = None if auto else number_to_select(wanted, federation.n_features)
@@ -87,7 +86,7 @@ def params_for(selector, federation):
         gates=selector.gates,
         model=selector.model,
         layer=selector.layer,
-        embedding=outputs if _square(selector, outputs) else int(selector.embedding),
+        embedding=embedding,
         outputs=outputs,
         max_epochs=int(selector.max_epochs),
         min_epochs=int(selector.min_epochs),
@@ -132,9 +131,22 @@ def notes_on(params, n_holders):
     return tuple(notes)
 
 
-def _square(selector, outputs):
-    """An elementwise layer has as many outputs as inputs, whatever decided their number."""
-    return selector.layer == "elementwise" and selector.model == "linear" and outputs
+def _widths(selector, n_classes):
+    """Inputs of the interactive layer from every party, and its outputs."""
+    embedding, outputs = int(selector.embedding), selector.outputs
+    if outputs == "auto":
+        outputs = _FEW
+        if n_classes > _FEW:
+            outputs, embedding = _MANY, max(_MANY, embedding)
+    if selector.model == "linear":
+        outputs = max(1, n_classes)
+    # An elementwise layer has as many outputs as inputs, whatever decided their number.
+    if selector.layer == "elementwise":
+        if selector.model == "linear":
+            embedding = outputs
+        else:
+            outputs = embedding
+    return embedding, int(outputs)
 
 
 def _price(n_features, exactly):

@@ -116,7 +116,11 @@ METHODS = (
         "features",
         "fedsift.selectors:FedSDGSelector",
         {"vertical": "fedsift.methods.fedsdg_messages:DECLARED"},
-        {"n_features_to_select": (int, float, str), "lam": (int, float, str)},
+        {
+            "n_features_to_select": (int, float, str),
+            "lam": (int, float, str),
+            "outputs": (int, str),
+        },
     ),
     Method(
         "fpso",
