@@ -238,15 +238,9 @@ def prediction(results: dict) -> str:
 def exact(results: dict) -> str:
     """Test rows of splits nobody had looked at, and rows that choices were made on."""
     header, columns = [""], []
-    for title, rows in (
-        ("test rows", results["exact"]["rows"]),
-        ("test rows", results["exact"]["many"]["rows"]),
-        ("training rows", results["exact"]["inside"]),
-    ):
-        seeds = rows[0]["seeds"]
-        where = f"{title}, splits {seeds[0]} to {seeds[-1]}"
-        header += [where, "against all"]
-        columns.append({row["method"]: row for row in rows})
+    for title, rows in exact_parts(results).items():
+        header += [title, "against all"]
+        columns.append(rows)
     lines = []
     for method, title in BY_NUMBER.items():
         line = [title]
@@ -256,25 +250,47 @@ def exact(results: dict) -> str:
             else:
                 line += ["", ""]
         lines.append(line)
-    together = [
-        ["elimination against the gates' choice, splits that have both",
-         [columns[0], columns[2]], "fedsdg elimination"],
-        ["the gates' choice against all, test rows of splits 10 to 14, 20 to 24 and 30 to 49",
-         tried_parts(results), "fedsdg"],
-    ]  # fmt: skip
+    both = [rows for rows in columns if "fedsdg elimination 15 %" in rows]
+    tried = [rows for title, rows in exact_parts(results).items() if title.startswith("16, test")]
     sums = [
-        [title, *(behind(parts, f"{method} {share} %", f"fedsdg {share} %"
-                         if "elimination" in method else "all") for share in (15, 40))]
-        for title, parts, method in together
-    ]  # fmt: skip
-    return table(header, lines) + "\n" + table(["all splits together", "15 %", "40 %"], sums)
+        ["16 outputs: elimination against the gates' choice, splits that have both"]
+        + [
+            behind(both, f"fedsdg elimination {share} %", f"fedsdg {share} %") for share in (15, 40)
+        ],
+        ["16 outputs: the gates' choice against all, test rows of all splits"]
+        + [behind(tried, f"fedsdg {share} %") for share in (15, 40)],
+    ]
+    wide = list(exact_parts(results).values())[-1]
+    seeds = wide["all"]["seeds"]
+    for start in range(0, len(seeds), 5):
+        five = slice(start, start + 5)
+        sums.append(
+            [
+                f"32 outputs: the same, test rows of splits {seeds[five][0]} to {seeds[five][-1]} alone"
+            ]
+            + [points(points_behind([wide], f"fedsdg {share} %")[five]) for share in (15, 40)]
+        )
+    return table(header, lines) + "\n" + table(["together", "15 %", "40 %"], sums)
 
 
-def tried_parts(results: dict) -> list[dict]:
-    """Every test split of ISOLET on which the default was ever tried, by file."""
-    suite = [row for row in results["rows"] if row["data"] == "isolet"]
-    parts = (suite, results["exact"]["rows"], results["exact"]["many"]["rows"])
-    return [{row["method"]: row for row in rows} for rows in parts]
+def exact_parts(results: dict) -> dict[str, dict]:
+    """Rows by method of every part, by outputs of the layer, kind of rows, and splits."""
+    found = results["exact"]
+    wide = [row for row in results["rows"] if row["data"] == "isolet"]
+    parts = (
+        ("16, test rows", found["before"]),
+        ("16, test rows", found["rows"]),
+        ("16, test rows", found["many"]["rows"]),
+        ("16, training rows", found["inside"]),
+        ("32, training rows", found["wide"]),
+        ("32, test rows", wide),
+    )
+    return {
+        f"{title}, splits {rows[0]['seeds'][0]} to {rows[0]['seeds'][-1]}": {
+            row["method"]: row for row in rows
+        }
+        for title, rows in parts
+    }
 
 
 def points_behind(parts: list[dict], method: str, other: str = "all") -> list[float]:
@@ -287,13 +303,17 @@ def points_behind(parts: list[dict], method: str, other: str = "all") -> list[fl
 
 def behind(parts: list[dict], method: str, other: str = "all") -> str:
     """Points against another method on the same splits, and the difference's standard error."""
-    points = points_behind(parts, method, other)
-    error = statistics.stdev(points) / len(points) ** 0.5
-    return f"{statistics.mean(points):+.1f} ({error:.1f})"
+    return points(points_behind(parts, method, other))
+
+
+def points(found: list[float]) -> str:
+    """Mean and its standard error."""
+    error = statistics.stdev(found) / len(found) ** 0.5
+    return f"{statistics.mean(found):+.1f} ({error:.1f})"
 
 
 def bars(results: dict) -> str:
-    found = all_bars(results)
+    found = results["bars"]
     lines = [
         [name, bar["found"], "yes" if bar["met"] else "**no**"]
         for name, bar in found.items()
@@ -307,30 +327,7 @@ def bars(results: dict) -> str:
             "yes" if not_behind(ours, peer) else "**no**",
         ]
     )
-    parts = tried_parts(results)
-    n_splits = len(points_behind(parts, "fedsdg 40 %"))
-    lines.append(
-        [
-            f"ISOLET, all {n_splits} splits together: the same",
-            "; ".join(f"{behind(parts, f'fedsdg {s} %')} points with {s} %" for s in (15, 40)),
-            "yes" if within_points(parts) else "**no**",
-        ]
-    )
     return table(["bar", "found", "met"], lines)
-
-
-def within_points(parts: list[dict]) -> bool:
-    """Three points with 15 % of the features, or one with 40 %."""
-    allowed = {"fedsdg 15 %": 3.0, "fedsdg 40 %": 1.0}
-    return any(
-        statistics.mean(points_behind(parts, method)) >= -most for method, most in allowed.items()
-    )
-
-
-def all_bars(results: dict) -> dict:
-    """Those of the suite, and those of exact numbers on other splits."""
-    exact = results["exact"]
-    return {**results["bars"], **exact["bars"], **exact["many"]["bars"]}
 
 
 def not_behind(ours: dict, peer: dict) -> bool:

@@ -134,7 +134,7 @@ def train(job: Job) -> dict[str, Any]:
 
     X, y, informative = load(job["data"])
     training, test = split(X, y, job["seed"], job["clients"])
-    estimator = estimator_of(job).fit(training)
+    estimator = estimator_of(job, X.shape[1]).fit(training)
     chosen = np.flatnonzero(estimator.support_)
     result = {
         "score": float(estimator.score(test)),
@@ -158,7 +158,7 @@ def train(job: Job) -> dict[str, Any]:
     return result
 
 
-def estimator_of(job: Job) -> Any:
+def estimator_of(job: Job, n_features: int) -> Any:
     from fedsift.bench.fedsdg_accuracy import make
     from fedsift.selectors.fedsdg import FedSDGSelector
     from fedsift.selectors.fedsdg_baselines import fedsdg_baseline
@@ -168,7 +168,7 @@ def estimator_of(job: Job) -> Any:
     if method == "gini-gate":
         return FedSDGSelector(gates="input", init="gini", **settings)
     if "share" not in job:
-        return make(method, job.get("features", 1), settings)
+        return make(method, job.get("features", 1), settings, n_features)
     if method == "fedsdg":
         return FedSDGSelector(n_features_to_select=job["share"], **settings)
     if method == "original-gate":

@@ -140,14 +140,15 @@ def test_a_split_compares_all_methods_on_the_same_test_rows():
 
 
 def test_names_become_estimators():
-    assert make("fedsdg 15 %", 1, {}).n_features_to_select == 0.15
-    assert make("fedsdg 15 %", 1, {}).gates == "dual"
-    assert make("fedsdg elimination 40 %", 1, {}).n_features_to_select == 0.4
-    assert make("fedsdg elimination 40 %", 1, {}).gates == "none"
-    assert make("fedsdg, refit", 1, {}).refit
-    assert make("sffs 50 %", 1, {}).n_features_to_select == 0.5
-    assert make("ms-gini, same number", 7, {}).n_features_to_select == 7
-    assert make("original-gate", 1, {}).gates == "input"
+    # Never more than the share: 15 % of 617 columns are 92.55.
+    assert make("fedsdg 15 %", 1, {}, 617).n_features_to_select == 92
+    assert make("fedsdg 15 %", 1, {}, 617).gates == "dual"
+    assert make("fedsdg elimination 40 %", 1, {}, 617).n_features_to_select == 246
+    assert make("fedsdg elimination 40 %", 1, {}, 617).gates == "none"
+    assert make("fedsdg, refit", 1, {}, 9).refit
+    assert make("sffs 50 %", 1, {}, 9).n_features_to_select == 0.5
+    assert make("ms-gini, same number", 7, {}, 9).n_features_to_select == 7
+    assert make("original-gate", 1, {}, 9).gates == "input"
 
 
 def test_rows_inside_a_split_are_training_rows():
@@ -190,5 +191,5 @@ def test_exact_numbers_are_measured_on_the_same_rows():
     found = fedsdg_exact.measure(lines.append, data="wine", seeds=[0, 1], settings=settings)
     assert len(lines) == 10
     assert [row["method"] for row in found["rows"]] == list(fedsdg_exact.METHODS)
-    assert [row["n_features"] for row in found["rows"]] == [[n, n] for n in (13, 2, 5, 2, 5)]
+    assert [row["n_features"] for row in found["rows"]] == [[n, n] for n in (13, 1, 5, 1, 5)]
     assert len(found["bars"]) == 2

@@ -107,7 +107,7 @@ def one_split(job: Mapping[str, Any]) -> dict[str, Any]:
         n_clients = 5 if "5 clients" in name else 2
         inside = job.get("inside", False)
         training, test = split(X, y, job["seed"], n_clients, inside=inside)
-        estimator = make(name, n_chosen, settings)
+        estimator = make(name, n_chosen, settings, X.shape[1])
         start = time.perf_counter()
         estimator.fit(training)
         seconds = time.perf_counter() - start
@@ -134,12 +134,13 @@ def one_split(job: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def make(name: str, n_chosen: int, settings: Mapping[str, Any]) -> Any:
+def make(name: str, n_chosen: int, settings: Mapping[str, Any], n_features: int) -> Any:
     """The estimator behind a name."""
     if name.startswith("fedsdg"):
         if name.endswith("%"):
             gates = "none" if "elimination" in name else "dual"
-            return FedSDGSelector(n_features_to_select=_share(name), gates=gates, **settings)
+            at_most = max(1, int(_share(name) * n_features))
+            return FedSDGSelector(n_features_to_select=at_most, gates=gates, **settings)
         return FedSDGSelector(refit="refit" in name, **settings)
     kind = name.replace(",", "").split()[0]
     wanted = n_chosen if "same" in name else _share(name)
