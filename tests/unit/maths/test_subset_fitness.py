@@ -79,15 +79,16 @@ def test_it_is_much_faster_than_a_fit_per_fold():
     X, y = task(60, 60)
     folds = stratified_folds(y, 5, np.random.default_rng(0))
     masks = some_masks(20, 60)
-    fitness = KnnFitness(X, y, folds, 3)
-    fitness.correct(masks[:1])
-    start = time.perf_counter()
-    fitness.correct(masks)
-    fast = time.perf_counter() - start
+    tries = []
+    for _ in range(3):  # a few milliseconds each, which anything else on the machine can double
+        fitness = KnnFitness(X, y, folds, 3)  # a new one, which has not seen these subsets
+        start = time.perf_counter()
+        fitness.correct(masks)
+        tries.append(time.perf_counter() - start)
     start = time.perf_counter()
     for mask in masks:
         fpso_speed.scikit_learn_predictions(scaled(X), y, folds, mask)
-    assert time.perf_counter() - start > 15 * fast
+    assert time.perf_counter() - start > 15 * min(tries)
 
 
 def test_a_subset_has_one_fitness_whatever_it_is_asked_with():
