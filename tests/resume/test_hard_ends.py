@@ -60,7 +60,9 @@ def test_a_killed_run_is_resumed_by_the_command_line(tmp_path):
         process.wait()
     assert process.returncode == -signal.SIGKILL
     reached = units(tmp_path / "kept")
-    assert 0 < len(reached) <= 2
+    # The last two, and the one before them if the kill came just before it was removed.
+    assert len(reached) in (2, 3)
+    assert reached == list(range(reached[0], reached[-1] + 1))
     assert reached[-1] < 59  # killed in the middle: every round has two units
     assert not (tmp_path / "a").exists()
 
