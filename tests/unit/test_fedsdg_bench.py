@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from fedsift.bench import fedsdg, fedsdg_bars, fedsdg_exact
+from fedsift.bench import fedsdg, fedsdg_accuracy, fedsdg_bars, fedsdg_exact
 from fedsift.bench.fedsdg_accuracy import (
     METHODS,
     make,
@@ -17,8 +17,8 @@ from fedsift.bench.fedsdg_accuracy import (
 )
 
 CASES = (
-    {"part": "cost", "he": "bgv", "clients": 2},
-    {"part": "batch 256", "he": "bgv", "clients": 2},
+    {"part": "cost", "he": "bgv", "clients": 2, "seed": 0},
+    {"part": "batch 256", "he": "bgv", "clients": 2, "seed": 0},
     {"part": "python-paillier", "clients": 2},
 )
 
@@ -85,7 +85,11 @@ def test_every_accuracy_bar_can_be_missed(data, method, change, missed):
 @pytest.mark.parametrize(
     ("case", "change", "missed"),
     [
-        (0, {"identical": {"losses": True, "gates": False}}, "cost identical to plain"),
+        (
+            0,
+            {"identical": {"losses": True, "gates": False}},
+            "bgv with 2 clients identical to plain",
+        ),
         (0, {"seconds": 721.0}, "secure MADELON under 12 minutes"),
         (0, {"peak_memory": 2**31}, "under 2 GiB"),
         (1, {"ratio": 41.0}, "at most 40 times the plain run"),
@@ -193,3 +197,19 @@ def test_exact_numbers_are_measured_on_the_same_rows():
     assert [row["method"] for row in found["rows"]] == list(fedsdg_exact.METHODS)
     assert [row["n_features"] for row in found["rows"]] == [[n, n] for n in (13, 1, 5, 1, 5)]
     assert len(found["bars"]) == 2
+
+
+def test_the_network_can_be_told_the_true_features(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(60, 6))
+    y = (X[:, 4] > 0).astype(int)
+    monkeypatch.setattr(fedsdg_accuracy, "load", lambda name: (X, y, np.array([1, 4])))
+    job = {
+        "data": "toy",
+        "seed": 0,
+        "methods": [fedsdg_accuracy.NETWORK_ON_TRUE, "all"],
+        "settings": {"max_epochs": 3, "min_epochs": 0},
+    }
+    found = one_split(job)["methods"]
+    told = found[fedsdg_accuracy.NETWORK_ON_TRUE]
+    assert (told["n_features"], told["found"], told["precision"]) == (2, 2, 1.0)
+    assert (found["all"]["n_features"], found["all"]["found"]) == (6, 2)

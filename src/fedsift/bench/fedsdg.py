@@ -117,18 +117,13 @@ def _secure_jobs(profile: str) -> Iterator[Job]:
     whole = {"min_batches": 1, "max_epochs": 20, "min_epochs": 0}
     yield {**madelon, "part": "batch 256", "he": "bgv", "settings": whole}
     yield {"part": "python-paillier", **_layer(256, 16, 16), "clients": 2, "n_timed": 60}
-    few = {"max_epochs": 3, "min_epochs": 0}
-    yield {**madelon, "part": "identity", "he": "bgv", "clients": 5, "settings": few}
-    for clients in (2, 5):
-        yield {
-            **madelon,
-            "part": "identity",
-            "he": "paillier",
-            "clients": clients,
-            "rows": 160,
-            "predicted": 16,
-            "settings": narrow,
-        }
+    few = {"settings": {"max_epochs": 3, "min_epochs": 0}}
+    fewer = {"rows": 160, "predicted": 16, "settings": narrow}
+    for seed in range(_SEEDS[profile]):
+        for clients in (2, 5):
+            same = {**madelon, "part": "identity", "seed": seed, "clients": clients}
+            yield {**same, "he": "bgv", **few}
+            yield {**same, "he": "paillier", **fewer}
     for he, predicted in (("bgv", 520), ("paillier", 64)):
         for width in (16, 32):
             yield {
@@ -223,7 +218,10 @@ def name_of(job: Job) -> str:
     settings = job.get("settings", {})
     if "embedding" in settings:
         shown.append(f"embedding {settings['embedding']}")
-    return " ".join([*shown, f"{job['clients']} clients"])
+    shown.append(f"{job['clients']} clients")
+    if job["part"] == "identity":
+        shown.append(f"seed {job['seed']}")
+    return " ".join(shown)
 
 
 def _line(row: dict[str, Any]) -> str:

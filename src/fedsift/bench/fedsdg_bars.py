@@ -79,11 +79,7 @@ def _exact(table: dict[tuple[str, str], Row], data: str, method: str) -> tuple[b
 
 
 def _secure(rows: Sequence[Row]) -> Iterator[Bar]:
-    for row in rows:
-        if "identical" in row:
-            differing = [name for name, same in row["identical"].items() if not same]
-            text = f"{row['batches']} batches, {', '.join(differing) or 'nothing'} differs"
-            yield f"{row['case']} identical to plain", not differing, text
+    yield from _identity(rows)
     parts = {row["job"]["part"]: row for row in rows}
     if "cost" in parts:
         cost = parts["cost"]
@@ -99,6 +95,22 @@ def _secure(rows: Sequence[Row]) -> Iterator[Bar]:
             peer = parts["python-paillier"]
             ratio = peer["seconds"] / (full["seconds"] / full["batches"])
             yield "at least 100 times as fast as python-paillier", ratio >= 100, f"{ratio:.0f}"
+
+
+def _identity(rows: Sequence[Row]) -> Iterator[Bar]:
+    """One bar for every encryption and number of clients, over all trainings and seeds."""
+    compared: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        if "identical" in row:
+            compared.setdefault((row["job"]["he"], row["job"]["clients"]), []).append(row)
+    for (he, clients), group in sorted(compared.items()):
+        differing = {name for row in group for name, same in row["identical"].items() if not same}
+        text = (
+            f"{len({row['job']['seed'] for row in group})} seeds, "
+            f"{sum(row['batches'] for row in group)} batches: "
+            f"{', '.join(sorted(differing)) or 'nothing'} differs"
+        )
+        yield f"{he} with {clients} clients identical to plain", not differing, text
 
 
 def _mean(row: Row) -> str:
