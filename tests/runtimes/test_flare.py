@@ -14,7 +14,9 @@ import pytest
 
 import fedsift as fs
 from cli.cli_helpers import call
+from fedsift.cli.predicting import predicted
 from fedsift.cli.prepare import prepare, read_job
+from fedsift.cli.shapes import prepare_shapes
 from fedsift.deploy.submit import fetch
 from fedsift.errors import ConfigError, FedsiftError, MemberDown, PolicyViolation
 from fedsift.report.live_server import LiveServer
@@ -24,6 +26,8 @@ pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed
 
 pytestmark = pytest.mark.timeout(600)
 
+PREDICTED = ("interaction", "fedsdg", "dcfs")
+"""Methods of this file whose plan is compared with what they sent; tests/costs has all of them."""
 SCORE_STEP = 2.0**-12
 """Interaction scores are rounded at another place when the parties' own parts are added up."""
 
@@ -74,6 +78,24 @@ def test_the_same_job_gives_the_same_result(federation, tables, name):
     assert there.warnings == here.warnings
     assert there.security_bits == here.security_bits >= 128
     assert_told_no_more(states, there)
+    if name in PREDICTED:
+        assert_the_counts_were_known(tables, name, job, there)
+
+
+def assert_the_counts_were_known(tables, name, job, result):
+    """The sizes of the tables are enough to tell what the job was going to send."""
+    horizontal, shapes = name in HORIZONTAL, []
+    for party in PARTIES:
+        table = tables.rows(party) if horizontal else tables.columns(party)
+        frame = pd.read_csv(table).drop(columns=["customer", "default", "region"], errors="ignore")
+        shapes.append(f"{party}={len(frame)}x{frame.shape[1]}")
+    common = None if horizontal else result.shape["n_rows"]
+    told = predicted(prepare_shapes(read_job(job, engine="flare"), shapes, 2, common))
+
+    assert (told.rounds, told.messages) == (result.traffic.rounds, result.traffic.messages)
+    assert told.ciphertexts == result.traffic.ciphertexts
+    assert told.n_bytes == pytest.approx(result.traffic.n_bytes, rel=0.1)
+    assert told.seconds == pytest.approx(told.cpu_seconds + sum(told.waiting.values()))
 
 
 def assert_told_no_more(states, result):
