@@ -77,11 +77,13 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("lie", LIES)
+# Without encryption, any bytes of the right length are numbers.
+TOLD = [(lie, scheme) for lie in LIES for scheme in SCHEMES]
+TOLD.remove(("random ciphertext", "plain"))
+
+
+@pytest.mark.parametrize(("lie", "scheme"), TOLD)
 def test_a_party_that_answers_nonsense_is_named_and_nothing_else(lie, scheme):
-    if lie == "random ciphertext" and scheme == "plain":
-        pytest.skip("any bytes of that length are numbers without encryption")
     X, y = moons(80)
     federation, chosen = parties(X, y), params(scheme=scheme, max_epochs=1)
     liar = type("OneLiar", (Liar,), {"answer": staticmethod(LIES[lie])})
