@@ -10,10 +10,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "runtime.md"
 FILE = ROOT / "benchmarks" / "runtime.json"
 
-pytestmark = pytest.mark.skipif(
-    not FILE.is_file(), reason="'fedsift bench runtime --profile regular' has not been run yet"
-)
-
 
 @pytest.fixture(scope="module")
 def results():
