@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test faults browser browser-tests screenshots check fix docs reproduce bench clean
+.PHONY: demo test faults browser browser-tests screenshots check fix docs reproduce bench bench-check clean
 
 demo: $(STAMP)
 	$(BIN)/fedsift demo
@@ -46,10 +46,14 @@ docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 reproduce: $(STAMP)
-	$(BIN)/python benchmarks/reproduce
+	$(BIN)/python -m benchmarks.reproduce
 
 bench: $(STAMP)
-	$(BIN)/fedsift bench filters --profile regular --out benchmarks/filters.json
+	$(BIN)/python -m benchmarks filters --profile regular --out benchmarks/filters.json
+
+# Committed result files, the limits they meet, and the pages made from them.
+bench-check: $(STAMP)
+	$(BIN)/python -m pytest benchmarks/checks
 
 clean:
 	rm -rf $(VENV) fedsift-demo site build dist src/*.egg-info

@@ -1,3 +1,5 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
 """Paper 003, DCFS: Tables 1 to 3, figures 1 to 3.
 
 Rankings are computed with all rows in one place (``fedsift.maths.anchor.collaborate``), which is
@@ -17,7 +19,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from experiments import Cells, Job, Runs, mean_and_error
+
+from benchmarks.reproduce.experiments import Cells, Job, Runs, mean_and_error
 
 PAPER = "003"
 GENES = {"Colon": "colon", "TOX-171": "tox171", "Lung": "lung", "Lymphoma": "lymphoma"}
@@ -54,7 +57,7 @@ def run(job: Job) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def task_of(name: str) -> Any:
-    from fedsift.bench.dcfs_rankings import task
+    from benchmarks.suites.dcfs.rankings import task
 
     return task(name)
 
@@ -63,7 +66,7 @@ class Rankings:
     """Scores of all methods on one division of the rows."""
 
     def __init__(self, name: str, seed: int, scaling: str) -> None:
-        from fedsift.bench.dcfs_rankings import PAPER_ANCHORS, scaled
+        from benchmarks.suites.dcfs.rankings import PAPER_ANCHORS, scaled
         from fedsift.maths import anchor
 
         self.task = task_of(name)
@@ -108,8 +111,8 @@ class Rankings:
 
 def baseline(job: Job) -> dict[str, Any]:
     """Accuracy by party with all features: raw values and standardised ones, five divisions."""
-    from fedsift.bench.dcfs_accuracy import neighbour_accuracy
-    from fedsift.bench.dcfs_rankings import scaled
+    from benchmarks.suites.dcfs.accuracy import neighbour_accuracy
+    from benchmarks.suites.dcfs.rankings import scaled
 
     task = task_of(job["data"])
     order = np.arange(task.X.shape[1])
@@ -131,7 +134,7 @@ def baseline(job: Job) -> dict[str, Any]:
 
 def division(job: Job) -> dict[str, Any]:
     """Accuracy, NMI and leave-one-out accuracy by method, party, setting and size."""
-    from fedsift.bench.dcfs_accuracy import neighbour_accuracy
+    from benchmarks.suites.dcfs.accuracy import neighbour_accuracy
 
     rankings = Rankings(job["data"], job["seed"], job["scaling"])
     task, rows = rankings.task, rankings.rows
@@ -185,7 +188,7 @@ def recall(
 
 def grid(job: Job) -> dict[str, Any]:
     """DCFS on Colon for all 49 pairs of alpha and beta, mean over parties and sizes."""
-    from fedsift.bench.dcfs_accuracy import neighbour_accuracy
+    from benchmarks.suites.dcfs.accuracy import neighbour_accuracy
 
     rankings = Rankings(job["data"], job["seed"], job["scaling"])
     task, rows = rankings.task, rankings.rows

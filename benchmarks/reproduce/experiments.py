@@ -1,3 +1,5 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
 """What the suites of the five papers share: jobs, finished runs, and cells for the page.
 
 A suite is a module with ``PAPER``, ``jobs()``, ``run(job)`` and ``cells(runs, cells)``. Its result
@@ -15,16 +17,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fedsift.bench.store import machine_facts
+from benchmarks.store import key_of, machine_facts
 from fedsift.result import write_atomically
 
 HERE = Path(__file__).resolve().parent
 BENCHMARKS = HERE.parent
 Job = dict[str, Any]
-
-
-def key_of(job: Job) -> str:
-    return json.dumps(job, sort_keys=True)
 
 
 class Runs:

@@ -1,3 +1,5 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
 """Paper 004, FPSO-FS: Tables 1 to 3, figures 2 and 3.
 
 Means over many runs come from the suite ``fpso`` (15 runs of a double cross-validation); what it
@@ -10,7 +12,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from experiments import Cells, Job, Runs, binomial_error, mean_and_error, resolve, shape_of
+
+from benchmarks.reproduce.experiments import (
+    Cells,
+    Job,
+    Runs,
+    binomial_error,
+    mean_and_error,
+    resolve,
+    shape_of,
+)
 
 PAPER = "004"
 SETS = {
@@ -72,7 +83,7 @@ class Fold:
     """Three parties, their training rows, and the searches on them."""
 
     def __init__(self, job: Job, fold: int) -> None:
-        from fedsift.bench.fpso_runs import N_FOLDS, load, owners_of
+        from benchmarks.suites.fpso.runs import N_FOLDS, load, owners_of
         from fedsift.data import split_horizontal
         from fedsift.maths.subset_fitness import stratified_folds
         from fedsift.methods.fpso_local import LocalSearch, Params, classes_of

@@ -1,3 +1,5 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
 """Paper 001, secure interaction-based selection: figures 2 and 3, cost tables.
 
 "The protocol" is measure ``paper``: the paper's formulas with the minus sign that its entropies
@@ -11,7 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from experiments import Cells, Job, Runs, mean_and_error, resolve
+
+from benchmarks.reproduce.experiments import Cells, Job, Runs, mean_and_error, resolve
 
 PAPER = "001"
 RANKERS = ("gini", "paper_literal", "paper", "iwfs", "miw")
@@ -36,7 +39,7 @@ def curves(job: Job) -> dict[str, Any]:
     from sklearn.model_selection import StratifiedKFold
     from sklearn.neighbors import KNeighborsClassifier
 
-    from fedsift.bench.interaction_accuracy import RANKERS as BY_NAME
+    from benchmarks.suites.interaction.accuracy import RANKERS as BY_NAME
     from fedsift.data import catalog
 
     data = catalog.load(job["data"])

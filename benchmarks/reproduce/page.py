@@ -1,7 +1,9 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
 """Write docs/reproduction.md from paper_*.toml, results_*.json and reasons.toml.
 
 No number is typed by hand: those of the papers are in paper_*.toml, ours in results_*.json, which
-``python benchmarks/reproduce`` writes.
+``python -m benchmarks.reproduce`` writes.
 """
 
 import json
@@ -11,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import verdicts
+from benchmarks.pages.writer import table
+from benchmarks.reproduce import verdicts
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "reproduction.md"
@@ -23,7 +26,7 @@ INTRODUCTION = """\
 
 Every table of the five papers and the experiment behind every figure: the paper's number where it prints one, ours, the difference, and a verdict. \
 This page is written by `benchmarks/reproduce/page.py`; the papers' numbers are in `benchmarks/reproduce/paper_*.toml`, ours with all runs behind them in \
-`benchmarks/reproduce/results_*.json`. `python benchmarks/reproduce` makes runs that are missing and writes results and page (`--fresh` makes all of them again; \
+`benchmarks/reproduce/results_*.json`. `python -m benchmarks.reproduce` makes runs that are missing and writes results and page (`--fresh` makes all of them again; \
 data sets that do not come with fedsift are read from `FEDSIFT_DATA`).
 
 """
@@ -66,11 +69,6 @@ def reason(why: dict[str, str], row: str, column: str) -> str:
         if key in why:
             return why[key]
     return ""
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
 def section(item: dict[str, Any], cells: list[Cell], words: dict[str, Any]) -> str:

@@ -1,3 +1,5 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
 """From a printed number and ours to a verdict: rules, written down once, no exceptions by cell."""
 
 import math
@@ -21,7 +23,9 @@ TOO_FEW = (
     "Within chance, but chance is more than "
     f"{VAGUE['percent']:.0f} points here: too few test rows to tell."
 )
-NOT_RUN = "Not run for this version: `python benchmarks/reproduce` makes the runs that are missing."
+NOT_RUN = (
+    "Not run for this version: `python -m benchmarks.reproduce` makes the runs that are missing."
+)
 NO_STATEMENT = "A figure without a readable number, to which no statement in the text refers."
 
 RULES = (

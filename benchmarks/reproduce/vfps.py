@@ -1,3 +1,5 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
 """Paper 002, VF-PS: Tables 1 and 2, figures 1b and 3 to 6.
 
 Accuracies come from the suite ``vfps``: group testing under encryption, 80 % of the rows to select
@@ -10,7 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from experiments import Cells, Job, Runs, resolve, shape_of
+
+from benchmarks.reproduce.experiments import Cells, Job, Runs, resolve, shape_of
 
 PAPER = "002"
 SETS = {
@@ -76,7 +79,7 @@ def run(job: Job) -> dict[str, Any]:
 
 def ablation(job: Job) -> dict[str, Any]:
     """Cost of scoring all groups, with or without the two optimisations."""
-    from fedsift.bench.vfps_worker import measure
+    from benchmarks.suites.vfps.measures import measure
 
     start = time.process_time()
     found = measure(job)

@@ -6,8 +6,8 @@ The mode with rounds, which is the default, is part of the attack suite.
 import numpy as np
 import pytest
 
+from benchmarks.suites.fpso.attack import one_attack
 from fedsift.attacks import accuracy_profile as attack
-from fedsift.bench.fpso_attack import one_attack
 
 SEEDS = range(5)
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import fedsift as fs
+from benchmarks.suites.dcfs import attack as dcfs_attack
+from benchmarks.suites.dcfs.rankings import Division, Task
 from fedsift.attacks import anchor_inversion
-from fedsift.bench import dcfs_attack
-from fedsift.bench.dcfs_rankings import Division, Task
 
 N_FEATURES, N_ROWS = 60, 20
 

@@ -6,9 +6,9 @@ That neither role of the server mode tells members apart is part of the attack s
 import numpy as np
 import pytest
 
+from benchmarks.suites.dcfs import attack as dcfs_attack
+from benchmarks.suites.dcfs.rankings import Division, Task
 from fedsift.attacks import anchor_membership
-from fedsift.bench import dcfs_attack
-from fedsift.bench.dcfs_rankings import Division, Task
 
 N_FEATURES, N_ROWS, N_ANCHORS = 400, 24, 100
 

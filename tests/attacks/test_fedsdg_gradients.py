@@ -6,10 +6,10 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks.suites.fedsdg import leaks as fedsdg_leaks
 from fedsdg_helpers import moons, params, parties
 from fedsift.attacks import gradient_labels as attack
 from fedsift.attacks.layer_views import record
-from fedsift.bench import fedsdg_leaks
 from fedsift.methods.fedsdg_messages import Gradients
 
 SEEDS = (0, 1, 2)

@@ -213,11 +213,10 @@ def test_bench_passes_suite_and_profile_on(monkeypatch, tmp_path):
         echo("[a line]")
         return {"suite": suite}
 
-    monkeypatch.setattr("fedsift.bench.run_suite", run_suite)
+    monkeypatch.setattr("benchmarks.runner.run_suite", run_suite)
 
-    outcome = call(
-        "bench", "filters", "--profile", "regular", "--out", tmp_path / "b.json", "--json"
-    )
+    options = ("--profile", "regular", "--out", tmp_path / "b.json", "--json", "--root", ROOT)
+    outcome = call("bench", "filters", *options)
 
     assert calls == [("filters", "regular")]
     assert outcome.json == json.loads((tmp_path / "b.json").read_text()) == {"suite": "filters"}
@@ -225,19 +224,29 @@ def test_bench_passes_suite_and_profile_on(monkeypatch, tmp_path):
 
 
 def test_bench_compare_hands_on_the_exit_code(monkeypatch):
-    monkeypatch.setattr("fedsift.bench.compare", lambda a, b: ([f"{a} {b}"], 1))
+    monkeypatch.setattr("benchmarks.runner.compare", lambda a, b: ([f"{a} {b}"], 1))
 
-    outcome = call("bench", "compare", "old.json", "new.json")
+    outcome = call("bench", "compare", "old.json", "new.json", "--root", ROOT)
 
     assert (outcome.exit_code, outcome.out) == (1, "old.json new.json\n")
 
 
 @pytest.mark.parametrize("arguments", [("compare", "one.json"), ("filters", "one.json")])
 def test_bench_with_a_wrong_number_of_files(arguments):
-    outcome = call("bench", *arguments)
+    outcome = call("bench", *arguments, "--root", ROOT)
 
     assert outcome.exit_code == 2
     assert outcome.err.startswith("E201: ")
+
+
+def test_bench_without_a_checkout_says_where_benchmarks_are(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    outcome = call("bench", "filters")
+
+    assert outcome.exit_code == 2
+    assert "belong to the source checkout" in outcome.err
+    assert "--root" in outcome.err
 
 
 @pytest.mark.parametrize(

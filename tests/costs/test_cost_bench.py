@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from fedsift.bench import SUITES, costs, dp, dp_limits, dp_rows
+from benchmarks.runner import SUITES
+from benchmarks.suites import costs
+from benchmarks.suites.dp import limits as dp_limits
+from benchmarks.suites.dp import rows as dp_rows
+from benchmarks.suites.dp import suite as dp
 from fedsift.costs import Rates
 from fedsift.costs.rates import TYPICAL
 

@@ -1,21 +1,13 @@
-"""Jobs between organisations: counts from shapes, and seconds of FLARE from the committed runs."""
-
-import json
-from pathlib import Path
+"""Jobs between organisations: counts from shapes."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.suites.runtime.jobs import ID, LABEL
 from cli.cli_helpers import call
-from fedsift.bench.runtime_jobs import ID, LABEL
 from fedsift.costs import flare
 from fedsift.deploy.toml_write import toml_text
-
-ROOT = Path(__file__).resolve().parents[2]
-RUNTIME = json.loads((ROOT / "benchmarks" / "runtime.json").read_text(encoding="utf-8"))
-ROWS = {row["case"]: row for row in RUNTIME["rows"]}
-JOBS = [row for row in RUNTIME["rows"] if row["job"].get("engine") == "FLARE" and "messages" in row]
 
 
 def job_file(folder, method, parameters, parties, *, engine, setting="vertical", ids=False):
@@ -36,44 +28,6 @@ def job_file(folder, method, parameters, parties, *, engine, setting="vertical",
 
 def shapes_of(sizes):
     return [part for name, size in sizes.items() for part in ("--shape", f"{name}={size}")]
-
-
-def test_the_seconds_of_flare_are_those_of_the_committed_runs():
-    short, long = ROWS["echo 100 B, FLARE"], ROWS["echo 20 MB, FLARE"]
-    per_byte = (long["seconds"] - short["seconds"]) / (2 * long["job"]["size"])
-    around = min(row["seconds"] - row["protocol_seconds"] for row in JOBS)
-
-    assert pytest.approx(short["seconds"], rel=0.01) == flare.ROUND_SECONDS
-    assert pytest.approx(per_byte, rel=0.01) == flare.BYTE_SECONDS
-    assert pytest.approx(around, rel=0.01) == flare.START_SECONDS
-    page = (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
-    for words in (
-        f"{1e3 * flare.ROUND_SECONDS:.1f} ms",
-        f"{1e9 * flare.BYTE_SECONDS:.1f} ns",
-        f"{flare.START_SECONDS:.1f} s",
-    ):
-        assert words in page
-
-
-@pytest.mark.parametrize("row", JOBS, ids=[row["case"] for row in JOBS])
-def test_a_plan_from_shapes_has_the_counts_of_the_committed_run_on_flare(row, tmp_path):
-    job = row["job"]
-    columns = np.array_split(np.arange(job["features"]), len(job["parties"]))
-    n_rows = round(job["rows"] * (0.98 if job["ids"] else 1))
-    sizes = {
-        name: f"{n_rows}x{len(own)}" for name, own in zip(job["parties"], columns, strict=True)
-    }
-    path = job_file(
-        tmp_path, job["method"], job["parameters"], job["parties"], engine="flare", ids=job["ids"]
-    )
-    common = ["--common", str(round(job["rows"] * 0.98 ** len(sizes)))] if job["ids"] else []
-
-    told = call("plan", path, *shapes_of(sizes), *common, "--json").json["cost"]
-
-    assert (told["rounds"], told["messages"]) == (row["rounds"], row["messages"])
-    assert told["bytes"] == pytest.approx(row["sent_bytes"], rel=0.1)
-    # On a machine like that of the figures, which had other work to do.
-    assert told["seconds"] == pytest.approx(row["seconds"], rel=0.5)
 
 
 CASES = {

@@ -7,8 +7,10 @@ import pytest
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from fedsift.bench import dcfs as suite
-from fedsift.bench import dcfs_accuracy, dcfs_rankings, dcfs_worker
+from benchmarks.suites.dcfs import accuracy as dcfs_accuracy
+from benchmarks.suites.dcfs import measures as dcfs_worker
+from benchmarks.suites.dcfs import rankings as dcfs_rankings
+from benchmarks.suites.dcfs import suite
 from fedsift.data import catalog
 
 

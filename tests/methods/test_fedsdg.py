@@ -6,7 +6,6 @@ import pytest
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.preprocessing import StandardScaler
-from tests.fedsdg_runs import assert_same_run, course, quick, shifted
 from torch import nn
 
 import fedsift as fs
@@ -15,6 +14,7 @@ from fedsift.errors import FedsiftError
 from fedsift.methods import fedsdg
 from fedsift.runtime import run_embedded
 from fedsift.selectors.fedsdg_settings import params_for
+from tests.fedsdg_runs import assert_same_run, course, quick, shifted
 
 # Encryption changes nothing
 

@@ -5,7 +5,6 @@ from html import unescape
 import numpy as np
 import pandas as pd
 import pytest
-from tests.fedsdg_runs import assert_same_run, course, quick, shifted
 from torch import nn
 
 import fedsift as fs
@@ -16,6 +15,7 @@ from fedsift.methods.fedsdg_inputs import InputEncoder
 from fedsift.methods.fedsdg_local import LocalPart, PartData
 from fedsift.methods.fedsdg_messages import Params
 from fedsift.report.html import render
+from tests.fedsdg_runs import assert_same_run, course, quick, shifted
 
 EXACT = {"n_features_to_select": 3, "gates": "none"}
 

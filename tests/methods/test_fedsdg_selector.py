@@ -9,11 +9,11 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from tests.fedsdg_runs import assert_same_run, course, quick, shifted
 
 import fedsift as fs
 from fedsift.data import Federation, split_vertical
 from fedsift.errors import FedsiftError, ParameterError
+from tests.fedsdg_runs import assert_same_run, course, quick, shifted
 
 
 def ctrl_c():

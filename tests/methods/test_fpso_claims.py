@@ -5,8 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from fedsift.bench import SUITES, fpso_runs, fpso_tables
-from fedsift.bench import fpso as suite
+from benchmarks.runner import SUITES
+from benchmarks.store import Journal, key_of
+from benchmarks.suites.fpso import runs as fpso_runs
+from benchmarks.suites.fpso import suite
+from benchmarks.suites.fpso import summary as fpso_tables
 from fedsift.data import catalog
 
 QUICK = {"n_particles": 6, "n_iterations": 3, "n_rounds": 2}
@@ -148,21 +151,15 @@ def test_differences_are_paired_and_have_honest_errors():
     assert row["seconds"] == 6
 
 
-def test_what_was_computed_is_not_computed_again(tmp_path, monkeypatch):
+def test_what_was_computed_is_not_computed_again(tmp_path):
     calls = []
-    journal = suite._Journal(tmp_path / "bench" / "runs.jsonl")
-    journal.add("one", {"value": 1})
-    journal.add("two", {"value": 2})
-    with (tmp_path / "bench" / "runs.jsonl").open("a") as file:
-        file.write('{"program": "cut off')
-    again = suite._Journal(tmp_path / "bench" / "runs.jsonl")
-    assert again.known == {"one": {"value": 1}, "two": {"value": 2}}
+    journal = Journal(tmp_path / "runs.jsonl", "this program")
     known = {"part": "table", "data": "wine", "repeat": 0, "fold": 0}
-    again.known[suite._key(known)] = {"value": 3}
-    assert suite._all(iter([known]), again, calls.append) == [{"value": 3}]
+    journal.add(key_of(known), {"value": 3})
+    again = Journal(tmp_path / "runs.jsonl", "this program")
+    assert suite._all([known], again, calls.append) == [{"value": 3}]
     assert calls == []  # no worker was started
-    monkeypatch.setattr(suite, "_fingerprint", lambda: "another program")
-    assert suite._Journal(tmp_path / "bench" / "runs.jsonl").known == {}
+    assert Journal(tmp_path / "runs.jsonl", "another program").known == {}
 
 
 def test_the_smoke_profile_runs_in_worker_processes(tmp_path, monkeypatch):

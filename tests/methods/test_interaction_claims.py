@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedsift.bench import interaction as suite
-from fedsift.bench.interaction_accuracy import accuracy, summary, xor_data, xor_trials
+from benchmarks.suites.interaction import suite
+from benchmarks.suites.interaction.accuracy import accuracy, summary, xor_data, xor_trials
 from fedsift.data import catalog
 from fedsift.maths.interaction import oracle
 from fedsift.maths.interaction_fixed import simulate

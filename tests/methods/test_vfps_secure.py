@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
-from fedsift.bench import vfps_secure
-from fedsift.bench.vfps_worker import run_method
+from benchmarks.suites.vfps import secure as vfps_secure
+from benchmarks.suites.vfps.measures import run_method
 from fedsift.data import split_vertical
 from fedsift.methods.vfps_local import Params
 

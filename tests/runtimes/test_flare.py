@@ -309,8 +309,8 @@ def test_a_hub_cannot_have_a_job_run_again(federation, tables, monkeypatch):
 
 
 def test_a_class_that_is_on_no_list_does_not_run(federation, tables):
-    """Installed, warranted, and harmless: but no site has been given it."""
-    from fedsift.bench.runtime_flare import submit_echo
+    """Warranted and harmless: but no site has been given it."""
+    from benchmarks.suites.runtime.flare import submit_echo
 
     settle(federation, tables, "filter")
 
@@ -318,7 +318,7 @@ def test_a_class_that_is_on_no_list_does_not_run(federation, tables):
         submit_echo(federation.submitter, tables.job("filter"), [(10, 1)], limit_seconds=300)
     # The first to refuse it ends the job, perhaps before the others look at it.
     logs = "".join(federation.log(party) for party in PARTIES)
-    assert re.search(r"Component 'fedsift.bench.runtime_flare.EchoExecutor' .* is not in", logs)
+    assert re.search(r"Component 'benchmarks.suites.runtime.flare.EchoExecutor' .* is not in", logs)
 
 
 def test_an_interrupt_ends_the_job_everywhere(federation, tables):

@@ -6,7 +6,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedsift.bench import SUITES, runtime_echo, runtime_jobs, runtime_psi
+from benchmarks.runner import SUITES
+from benchmarks.suites.runtime import echo as runtime_echo
+from benchmarks.suites.runtime import jobs as runtime_jobs
+from benchmarks.suites.runtime import psi as runtime_psi
 from fedsift.cli.prepare import prepare, read_job
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.deploy.flare_files import RESOURCES, SITE_CLASS
@@ -102,7 +105,7 @@ def test_a_result_that_differs_ends_the_suite(tmp_path):
 
 def test_no_kit_allows_the_echo(tmp_path):
     pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed")
-    from fedsift.bench.runtime_flare import ECHO_CLASS, allow_echo
+    from benchmarks.suites.runtime.flare import ECHO_CLASS, allow_echo
 
     _, parties = runtime_jobs.write_job(JOB, tmp_path / "job")
     federation = LocalFederation(parties, folder=tmp_path / "federation")

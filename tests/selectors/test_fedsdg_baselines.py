@@ -6,13 +6,13 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.feature_selection import f_classif
-from tests.fedsdg_runs import QUICK, shifted
 
 import fedsift as fs
 from fedsift.data import split_vertical
 from fedsift.errors import ParameterError
 from fedsift.maths.group_autoencoder import group_norms
 from fedsift.selectors.fedsdg_baselines import BASELINES, PreselectedNetwork, fedsdg_baseline
+from tests.fedsdg_runs import QUICK, shifted
 
 PLAIN = {**QUICK, "security": "plain"}
 

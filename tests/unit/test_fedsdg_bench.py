@@ -1,13 +1,15 @@
 """The suite ``fedsdg`` judges honestly: every bar can be missed, and finished cases are kept."""
 
 import copy
-import json
 
 import numpy as np
 import pytest
 
-from fedsift.bench import fedsdg, fedsdg_accuracy, fedsdg_bars, fedsdg_exact
-from fedsift.bench.fedsdg_accuracy import (
+from benchmarks.store import Journal
+from benchmarks.suites.fedsdg import accuracy as fedsdg_accuracy
+from benchmarks.suites.fedsdg import bars as fedsdg_bars
+from benchmarks.suites.fedsdg import exact as fedsdg_exact
+from benchmarks.suites.fedsdg.accuracy import (
     METHODS,
     make,
     one_split,
@@ -113,16 +115,15 @@ def test_means_and_standard_errors():
     assert row["share"] == 10 / 500
 
 
-def test_finished_cases_are_kept_if_the_program_computes_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr(fedsdg, "fingerprint", lambda: "this")
+def test_finished_cases_are_kept_if_the_program_computes_the_same(tmp_path):
     path = tmp_path / "deep" / "journal.jsonl"
-    fedsdg.Journal(path).add("job", {"score": 1})
+    Journal(path, "this").add("job", {"score": 1})
+    Journal(path, "other").add("old", {})
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"program": "other", "job": "old", "result": {}}) + "\n")
         file.write('{"program": "this", "job": "cut o')
-    assert fedsdg.Journal(path).known == {"job": {"score": 1}}
-    fedsdg.Journal(path).remove()
-    assert fedsdg.Journal(path).known == {}
+    assert Journal(path, "this").known == {"job": {"score": 1}}
+    Journal(path, "this").remove()
+    assert Journal(path, "this").known == {}
 
 
 def test_a_split_compares_all_methods_on_the_same_test_rows():

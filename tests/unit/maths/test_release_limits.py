@@ -5,11 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fedsift.maths import knn_mi
-from fedsift.maths.interaction import Moments
-from fedsift.maths.privacy import source_of
-from fedsift.maths.release import Release, choose
-from fedsift.maths.release_limits import (
+from benchmarks.suites.dp.bounds import (
     a_hub,
     a_pair,
     interaction_reaches,
@@ -17,6 +13,10 @@ from fedsift.maths.release_limits import (
     participant_reach,
     without_hub,
 )
+from fedsift.maths import knn_mi
+from fedsift.maths.interaction import Moments
+from fedsift.maths.privacy import source_of
+from fedsift.maths.release import Release, choose
 
 
 def neighbour(columns, codes, rng):

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 
-from fedsift.bench import fpso_speed
+from benchmarks.suites.fpso import speed as fpso_speed
 from fedsift.data import catalog
 from fedsift.maths import subset_fitness
 from fedsift.maths.subset_fitness import ClassifierFitness, KnnFitness, scaled, stratified_folds

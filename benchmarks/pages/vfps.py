@@ -1,0 +1,154 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Write the figures of docs/methods/vfps.md from the committed result file.
+
+Run ``python -m benchmarks.pages vfps`` after ``fedsift bench vfps --profile regular --out
+benchmarks/vfps.json``; ``make bench-check`` compares the page with the file.
+"""
+
+from benchmarks.pages.writer import Page, load, table
+
+METHODS = (
+    "group-testing", "greedy", "shapley", "individual", "brute-force", "lasso", "random", "all",
+)  # fmt: skip
+
+
+def cost(results: dict) -> str:
+    """Ablation, secure training and large runs."""
+    rows = []
+    for row in results["rows"]:
+        if row["job"]["part"] == "exact":
+            continue
+        rows.append(
+            [
+                row["case"],
+                f"{row['groups']} x {row['n_queries']}" if "groups" in row else "-",
+                f"{row['seconds']:.1f}" + (" (scaled)" if row.get("scaled") else ""),
+                f"{row['slots']:,}" if "slots" in row else "-",
+                f"{row['ciphertexts']:,}",
+                f"{row['bytes'] / 1e6:.0f}",
+                f"{row['peak_memory'] / 2**20:.0f}",
+            ]
+        )
+    both = next(row for row in results["rows"] if "slots_ratio" in row)
+    ratios = [row["training_ratio"] for row in results["rows"] if "training_ratio" in row]
+    return (
+        table(
+            ["case", "groups x queries", "seconds", "slots", "ciphertexts", "MB", "peak MiB"], rows
+        )
+        + f"\nBoth optimisations together: {both['slots_ratio']:.0f} times fewer slots and "
+        f"{both['seconds_ratio']:.0f} times less time than neither. Selection is at least "
+        f"{min(ratios):.0f} times faster than secure training (asked for: 10, 5 and 10).\n"
+    )
+
+
+def exactness(results: dict) -> str:
+    """How far federated scores are from the plaintext estimator."""
+    rows = [row for row in results["rows"] if "largest_error" in row]
+    small = [row for row in rows if row["job"]["part"] == "exact"]
+    sizes = sorted({row["job"]["parties"] for row in small})
+    claims = results["claims"]
+    return (
+        f"{len(small)} runs with {', '.join(map(str, sizes))} participants, Fagin and batching on "
+        "and off, shared and separate queries: largest difference from the floating-point "
+        f"estimator {max(row['largest_error'] for row in small):.1g} nats. Large runs (letter, "
+        f"birch1): {max(row['largest_error'] for row in rows):.1g} nats. "
+        f"{claims['secure_runs']} encrypted runs of all strategies on "
+        f"{len({row['data'] for row in results['secure']})} data sets against the same search on "
+        "pooled fixed-point columns: same groups, same scores, same selection in "
+        f"{sum(row['same_selection'] and row['largest_difference'] < 1e-12 for row in results['secure'])}"
+        " of them.\n"
+    )
+
+
+def _value(values: dict, key: str) -> str:
+    if key not in values:
+        return "-"
+    return f"{100 * values[key]:.1f} ± {100 * values[f'{key}_split_error']:.1f}"
+
+
+def _places(results: dict) -> list[tuple[str, dict]]:
+    return [
+        (f"{row['data']} {row['wanted']} of {row['n_participants']}", row["methods"])
+        for row in results["table"]
+    ]
+
+
+def information(results: dict) -> str:
+    """Mutual information of what was selected."""
+    rows = [
+        [
+            place,
+            *(f"{methods[m]['mi']:.3f} ± {methods[m]['mi_split_error']:.3f}" for m in METHODS[:5]),
+        ]
+        for place, methods in _places(results)
+    ]
+    return table(["selected", *METHODS[:5]], rows)
+
+
+def accuracy(results: dict) -> str:
+    """5-nearest-neighbour test accuracy."""
+    rows = [
+        [place, *(_value(methods[m], "knn") for m in METHODS)]
+        for place, methods in _places(results)
+    ]
+    claims = results["claims"]
+    splits = sorted({row["splits"] for row in results["table"]}, reverse=True)
+    return (
+        table(["selected", *METHODS], rows)
+        + f"\nPer cent of the test rows, mean and standard error over "
+        f"{' (birch: '.join(map(str, splits))}{')' if len(splits) > 1 else ''} splits. Mean gap of "
+        f"group testing to brute force: {100 * claims['knn_gap_to_brute_force']:.1f} points (3 are "
+        "allowed). `greedy` has brute force's mutual information everywhere: "
+        f"{'yes' if claims['greedy_equals_brute_force'] else 'no'}; in it, never worse than group "
+        "testing by more than a standard error: "
+        f"{'yes' if claims['greedy_never_worse'] else 'no'}.\n"
+    )
+
+
+def models(results: dict) -> str:
+    """Logistic regression and boosted trees."""
+    shown = ("group-testing", "greedy", "lasso", "random", "all")
+    rows = [
+        [
+            place,
+            *(
+                f"{100 * methods[m]['logistic']:.1f} / {100 * methods[m]['trees']:.1f}"
+                for m in shown
+            ),
+        ]
+        for place, methods in _places(results)
+        if "logistic" in methods["all"]
+    ]
+    return table(["selected", *shown], rows)
+
+
+def leaks(results: dict) -> str:
+    """What a curious leader works out."""
+    rows = [
+        [design, f"{found['solved']:.0%}", f"{found['geometry_r2']:.2f}"]
+        for design, found in results["leaks"].items()
+    ]
+    return table(["run", "parts solved per query", "r² by geometry"], rows)
+
+
+def inline(results: dict) -> dict[str, str]:
+    """Figures inside sentences, by name."""
+    ratios = [row["training_ratio"] for row in results["rows"] if "training_ratio" in row]
+    behind = 100 * results["claims"]["knn_gap_to_brute_force"]
+    pair = dict(_places(results))["synthesis 2 of 5"]
+    ours, every, brute = (pair[m]["knn"] for m in ("group-testing", "all", "brute-force"))
+    return {
+        "training": f"at least {min(ratios):.0f} times",
+        "gap": f"{abs(behind):.1f} points {'behind' if behind > 0 else 'ahead of'}",
+        "synthesis_all": f"{100 * (every - ours):.1f} points",
+        "synthesis_brute": f"{100 * (ours - brute):.1f} points",
+    }
+
+
+PAGE = Page(
+    "docs/methods/vfps.md",
+    lambda: load("vfps"),
+    {f.__name__: f for f in (cost, exactness, information, accuracy, models, leaks)},
+    inline,
+)

@@ -1,0 +1,358 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""What curious parties of FedSDG-FS work out, with protections and without: measured, not argued.
+
+``python -m benchmarks.suites.fedsdg.leaks --out FILE`` writes everything to a JSON file as it comes;
+``fedsift bench fedsdg`` runs the same. Runs are plain: encryption changes no number of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.store import machine_facts
+from fedsift.attacks import embedding_regression, gradient_labels, weight_regression
+from fedsift.attacks.layer_views import Recording, Weakness, record
+from fedsift.data import Federation, catalog, split_vertical
+from fedsift.errors import FedsiftError
+from fedsift.methods.fedsdg_messages import Params
+
+Integers = npt.NDArray[np.int64]
+Echo = Callable[[str], None]
+
+PROTECTIONS: dict[str, dict[str, float]] = {
+    "none": {},
+    "label_noise 1": {"label_noise": 1.0},
+    "label_noise 3": {"label_noise": 3.0},
+    "label_noise 10": {"label_noise": 10.0},
+    "label_noise 20": {"label_noise": 20.0},
+    "gradient_rounding 0.5": {"gradient_rounding": 0.5},
+    "gradient_rounding 1": {"gradient_rounding": 1.0},
+}
+DATA_SETS = {
+    "smoke": ("breast_cancer",),
+    "regular": ("breast_cancer", "wine", "madelon"),
+}
+PARTS = ("embedding", "weights", "labels")
+SEEDS = {"smoke": 2, "regular": 5}
+_FEWER_SEEDS = {"madelon": 2}
+"""Larger data: the label attacks need whole trainings."""
+
+EPOCHS = {"smoke": 4, "regular": 80}
+_SMOKE_PROTECTIONS = ("none", "label_noise 10")
+_KNOWN_ROWS = (8, 15, 16, 24, 48)
+_VICTIM = "party-1"
+
+
+def measure(
+    profile: str,
+    echo: Echo,
+    keep: Callable[[dict[str, Any]], None] | None = None,
+    parts: Sequence[str] = PARTS,
+) -> dict[str, Any]:
+    """All attacks, or some parts of them; ``keep`` gets what there is after every step."""
+    # Beyond "smoke" the profiles of other suites are one here.
+    profile = "smoke" if profile == "smoke" else "regular"
+    found: dict[str, Any] = {"seeds": SEEDS[profile], "epochs": EPOCHS[profile]}
+    keep = keep or found.update
+    if "embedding" in parts:
+        found["embedding"] = _embedding_rows(SEEDS[profile], echo)
+        keep(found)
+    if "weights" in parts:
+        found["weights"] = _weight_rows(SEEDS[profile], echo)
+        keep(found)
+    if "labels" not in parts:
+        return found
+    found["labels"] = []
+    for name in DATA_SETS[profile]:
+        if not catalog.is_available(name):
+            echo(f"{name}: not here (set FEDSIFT_DATA)")
+            continue
+        for protection in _SMOKE_PROTECTIONS if profile == "smoke" else PROTECTIONS:
+            n_seeds = min(SEEDS[profile], _FEWER_SEEDS.get(name, SEEDS[profile]))
+            row = _label_row(name, protection, n_seeds, EPOCHS[profile])
+            found["labels"].append(row)
+            echo(_label_line(row))
+            keep(found)
+    return found
+
+
+# Attack a: the label holder and an embedding
+
+
+def _embedding_rows(n_seeds: int, echo: Echo) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+
+    def add(case: str, values: Sequence[float], what: str) -> None:
+        rows.append({"case": case, "what": what, **summary(values)})
+        echo(f"embedding  {case:48} {what:14} {rows[-1]['mean']:8.3f} +- {rows[-1]['se']:.3f}")
+
+    for weakness in (Weakness.NO_WEIGHT_NOISE, Weakness.NONE):
+        shown = "no noise on the weights" if weakness is not Weakness.NONE else "as it is"
+        runs = [_short(seed, 1, weakness) for seed in range(n_seeds)]
+        add(f"{shown}, first batch", [_solved(run, 0) for run in runs], "r2")
+        add(f"{shown}, last batch", [_solved(run, -1) for run in runs], "r2")
+    for n_holders in (1, 2, 3):
+        runs = [_short(seed, n_holders) for seed in range(n_seeds)]
+        for known in _KNOWN_ROWS:
+            found = [_fitted(run, known) for run in runs]
+            add(f"{n_holders} feature holder(s), {known} rows known", found, "r2")
+    for n_holders in (1, 2, 3, 4):
+        for weakness in (Weakness.EXACT_OUTPUTS, Weakness.NONE):
+            shown = "exact outputs" if weakness is not Weakness.NONE else "as it is"
+            runs = [_short(s, n_holders, weakness, layer="elementwise") for s in range(n_seeds)]
+            case = f"elementwise, {n_holders} feature holder(s), {shown}"
+            add(case, [_exact_share(run) for run in runs], "exact columns")
+    return rows
+
+
+def _solved(run: Recording, batch: int) -> float:
+    start = run.labels[0].shares[_VICTIM]
+    guesses = list(embedding_regression.follow(start, run.labels))
+    return embedding_regression.explained(guesses[batch], run.features[_VICTIM][batch].embedding)
+
+
+def _fitted(run: Recording, known: int) -> float:
+    """The better of two ways to fit the map, for the attacker's benefit."""
+    outputs, truth = run.labels[0].outputs, run.features[_VICTIM][0].embedding
+    others = slice(max(_KNOWN_ROWS), None)
+    guesses = [
+        embedding_regression.fit_map(
+            truth[:known], outputs[:known], outputs[others], penalised=penalised
+        )
+        for penalised in (False, True)
+    ]
+    return max(embedding_regression.explained(guess, truth[others]) for guess in guesses)
+
+
+def _exact_share(run: Recording) -> float:
+    n_holders = len(run.features)
+    n_rows, hits = max(6, 3 * n_holders), []
+    for j in range(run.params.outputs):
+        found = embedding_regression.exact_columns(run.labels[0].outputs[:, j], n_holders, n_rows)
+        for seen in run.features.values():
+            truth = np.abs(seen[0].embedding[:n_rows, j])
+            hits.append(any(bool((np.abs(c) == truth).all()) for c in found or []))
+    return float(np.mean(hits))
+
+
+# Attack b: a feature holder and the weights
+
+
+def _weight_rows(n_seeds: int, echo: Echo) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+
+    def add(case: str, values: Sequence[float], what: str) -> None:
+        rows.append({"case": case, "what": what, **summary(values)})
+        echo(f"weights    {case:48} {what:14} {rows[-1]['mean']:8.3f} +- {rows[-1]['se']:.3f}")
+
+    for weakness, shown in (
+        (Weakness.NO_MASKS, "without masks"),
+        (Weakness.OWN_START, "start drawn by the feature holder"),
+        (Weakness.NONE, "as it is"),
+    ):
+        runs = [_short(seed, 2, weakness) for seed in range(n_seeds)]
+        add(f"{shown}: share of the weights solved", [_share_solved(r) for r in runs], "share")
+        add(f"{shown}: weights followed", [_followed(r)[0] for r in runs], "r2")
+        add(f"{shown}: output gradients followed", [_followed(r)[1] for r in runs], "r2")
+    for noise in (0.0, 0.3, 1.0):
+        runs = [_short(seed, 2, label_noise=noise, batch_size=256) for seed in range(n_seeds)]
+        found = [_units(run, seed) for seed, run in enumerate(runs)]
+        add(f"label_noise {noise:g}: output units isolated", found, "share")
+    return rows
+
+
+def _share_solved(run: Recording) -> float:
+    view = run.features[_VICTIM][0]
+    opened = view.masked_outputs
+    assert opened is not None
+    share = weight_regression.regress_share(view.embedding, opened, run.modulus)
+    return 0.0 if share is None else float((share == run.labels[0].shares[_VICTIM]).mean())
+
+
+def _followed(run: Recording) -> tuple[float, float]:
+    """Of the first batch: that of later ones is not better."""
+    found = weight_regression.follow(run.their_half[_VICTIM], run.features[_VICTIM])
+    weights, delta = next(found)
+    truth = run.labels[run.training_batches()[0]].delta
+    assert truth is not None
+    return (
+        weight_regression.explained(weights, run.weights(_VICTIM, 0)),
+        weight_regression.explained(delta, truth),
+    )
+
+
+def _units(run: Recording, seed: int) -> float:
+    batch = run.training_batches()[0]
+    gradient, delta = run.features[_VICTIM][batch].gradient, run.labels[batch].delta
+    assert gradient is not None
+    assert delta is not None
+    guesses = weight_regression.isolate_units(gradient, np.random.default_rng(seed))
+    return weight_regression.units_found(guesses, delta)
+
+
+# Attack c: a feature holder and the labels
+
+
+def _label_row(name: str, protection: str, n_seeds: int, n_epochs: int) -> dict[str, Any]:
+    """One protection on one data set: what the attacks find and what the model is worth."""
+    found: dict[str, list[float]] = {}
+    failures: list[str] = []
+    for seed in range(n_seeds):
+        try:
+            values = _attack_labels(name, PROTECTIONS[protection], seed, n_epochs)
+        except FedsiftError as error:
+            failures.append(getattr(error, "cause_code", None) or error.code)
+            continue
+        for key, value in values.items():
+            found.setdefault(key, []).append(value)
+    row: dict[str, Any] = {
+        "data": name,
+        "protection": protection,
+        "seeds": n_seeds,
+        "failures": failures,
+    }
+    return row | {key: summary(values) for key, values in found.items()}
+
+
+def _attack_labels(
+    name: str, settings: dict[str, float], seed: int, n_epochs: int
+) -> dict[str, float]:
+    federation, codes = _federation(name, 2, seed)
+    chosen: dict[str, Any] = {
+        "scheme": "plain",
+        "seed": seed,
+        "max_epochs": n_epochs,
+        "min_epochs": min(30, n_epochs - 1),
+        **settings,
+    }
+    run = record(federation, Params(**chosen))
+    gradients = gradient_labels.gradients_of(run, _VICTIM)
+    known = codes[gradients.rows]
+    attacks = {
+        "norm": gradient_labels.by_norm,
+        "direction": gradient_labels.by_direction,
+        "clusters": gradient_labels.by_clusters,
+        "known_labels": gradient_labels.with_known_labels,
+    }
+    values = {
+        key: gradient_labels.strongest(attack, gradients, known) for key, attack in attacks.items()
+    }
+    own = federation.tables[_VICTIM]
+    columns = np.stack([column.as_floats() for column in own.columns], axis=1)
+    return values | {
+        "own_columns": gradient_labels.without_gradients(columns[gradients.rows], known, seed),
+        "chance": gradient_labels.chance_of_clusters(known, seed),
+        "majority": float(np.bincount(known).max() / len(known)),
+        "score": float(run.outcome.value.score),
+        "features": float(run.outcome.value.n_open),
+    }
+
+
+def _label_line(row: dict[str, Any]) -> str:
+    keys = ("norm", "direction", "clusters", "known_labels", "own_columns", "score")
+    shown = (f"{k} {row[k]['mean']:.3f}+-{row[k]['se']:.3f}" for k in keys if k in row)
+    failed = f"  failed {len(row['failures'])}" if row["failures"] else ""
+    return f"labels     {row['data']:14} {row['protection']:22} " + "  ".join(shown) + failed
+
+
+def _short(
+    seed: int, n_holders: int, weakness: Weakness = Weakness.NONE, **settings: Any
+) -> Recording:
+    """One epoch on shipped data, with the layer as it is by default."""
+    federation, _ = _federation("breast_cancer", n_holders, seed)
+    chosen: dict[str, Any] = {
+        "scheme": "plain",
+        "seed": seed,
+        "max_epochs": 1,
+        "min_epochs": 0,
+        "batch_size": 128,
+        "init": "constant",
+        **settings,
+    }
+    return record(federation, Params(**chosen), weakness=weakness)
+
+
+def _federation(name: str, n_holders: int, seed: int) -> tuple[Federation, Integers]:
+    data = catalog.load(name)
+    X = np.asarray(data.X, dtype=np.float64)
+    codes = np.unique(np.asarray(data.y), return_inverse=True)[1]
+    made = split_vertical(X, codes, n_holders, label_holder=None, random_state=seed)
+    return made, codes
+
+
+def summary(values: Sequence[float]) -> dict[str, float]:
+    """Mean and standard error."""
+    numbers = np.asarray(values, dtype=np.float64)
+    error = numbers.std(ddof=1) / math.sqrt(len(numbers)) if len(numbers) > 1 else 0.0
+    return {"mean": float(numbers.mean()), "se": float(error)}
+
+
+def table(found: dict[str, Any]) -> str:
+    """Markdown for the docs page, from the result file alone."""
+    lines = ["| attack | setting | measure | found |", "|---|---|---|---|"]
+    for part in ("embedding", "weights"):
+        lines += [
+            f"| {part} | {row['case']} | {row['what']} | {_shown(row)} |"
+            for row in found.get(part, [])
+        ]
+    lines += [
+        "",
+        "| data | protection | seeds | by length | by direction | right class, clusters "
+        "| 5 labels known | own columns, 5 labels known | validation score | features |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    keys = ("norm", "direction", "clusters", "known_labels", "own_columns", "score")
+    for row in found.get("labels", []):
+        cells = [_cell(row.get(key), 3) for key in keys] + [_cell(row.get("features"), 1)]
+        failed = f" ({len(row['failures'])} runs refused)" if row["failures"] else ""
+        first = f"| {row['data']} | {row['protection']}{failed} | {row['seeds']} | "
+        lines.append(first + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _shown(row: dict[str, Any]) -> str:
+    """Worse than the mean is worse than the mean, whatever the number."""
+    return "below 0" if row["mean"] + row["se"] < 0 else _cell(row, 3)
+
+
+def _cell(value: dict[str, float] | None, digits: int) -> str:
+    return "-" if value is None else f"{value['mean']:.{digits}f} ± {value['se']:.{digits}f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and write; what there is stays if somebody interrupts.
+
+    Parts that are not asked for are kept from the file, if it has them.
+    """
+    parser = argparse.ArgumentParser(description="What curious parties of FedSDG-FS work out.")
+    parser.add_argument("--profile", choices=tuple(SEEDS), default="regular")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/fedsdg_leaks.json"))
+    parser.add_argument("--table", action="store_true", help="only print what the file has")
+    chosen = parser.parse_args(arguments)
+    if chosen.table:
+        print(table(json.loads(chosen.out.read_text(encoding="utf-8"))))
+        return
+    whole: dict[str, Any] = {}
+    if chosen.out.exists():
+        old = json.loads(chosen.out.read_text(encoding="utf-8"))
+        whole = {part: old[part] for part in PARTS if part in old and part not in chosen.parts}
+
+    def keep(found: dict[str, Any]) -> None:
+        whole.update(profile=chosen.profile, machine=machine_facts(), **found)
+        chosen.out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+
+    keep(measure(chosen.profile, lambda line: print(line, flush=True), keep, chosen.parts))
+
+
+if __name__ == "__main__":
+    main()

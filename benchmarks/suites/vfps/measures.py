@@ -1,0 +1,154 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""What suite ``vfps`` measures in a fresh process per case."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from fedsift.data import Federation, catalog, split_vertical
+from fedsift.maths.knn_mi import Alike, exact_terms
+from fedsift.methods import vfps
+from fedsift.methods.vfps_local import Params, standardised
+from fedsift.methods.vfps_messages import MESSAGES
+from fedsift.protocol import Policy
+from fedsift.runtime import run_embedded
+
+
+def generated(n_rows: int, n_features: int, n_classes: int, seed: int) -> tuple[Any, Any]:
+    """Columns of falling relevance; every fourth one has ties."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n_rows)
+    X = rng.normal(size=(n_rows, n_features)) + np.linspace(1.5, 0, n_features) * y[:, None]
+    X[:, ::4] = np.round(X[:, ::4])
+    return X, y
+
+
+def federation_of(job: dict[str, Any]) -> Federation:
+    """Columns dealt out to participants, the label at a party of its own."""
+    if job["data"] == "generated":
+        X, y = generated(job["rows"], 2 * job["parties"], 3, 0)
+    else:
+        found = catalog.load(job["data"])
+        X, y = np.asarray(found.X, dtype=np.float64), np.asarray(found.y)
+    return split_vertical(X, y, job["parties"], label_holder=None, task="classification")
+
+
+def run_method(
+    federation: Federation, params: Params, leader: vfps.Leader | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """A run in which everybody permits everything, and its nodes."""
+    nodes = vfps.build_nodes(
+        federation.tables, str(federation.label_holder), _target(federation), params
+    )
+    if leader is not None:
+        nodes[str(federation.label_holder)] = (leader,)
+    kinds = tuple({m.declaration.kind for m in MESSAGES})
+    policy = Policy(may_reveal=kinds, min_security_bits=0, min_bin_size=1)
+    outcome = run_embedded(
+        vfps.PROTOCOL,
+        nodes,
+        policies=dict.fromkeys(nodes, policy),
+        protected=params.scheme != "plain",
+    )
+    return outcome, dict(nodes)
+
+
+def _target(federation: Federation) -> Any:
+    return federation.target
+
+
+def measure_selection(job: dict[str, Any]) -> dict[str, Any]:
+    """Cost of one run on all its groups, and how far its scores are from the exact ones."""
+    federation = federation_of(job)
+    settings = {key: job[key] for key in ("fagin", "batching", "scheme", "singles") if key in job}
+    params = Params(
+        strategy=job["strategy"],
+        n_groups=job["groups"],
+        n_queries=job["queries"],
+        n_participants=job.get("wanted", 1),
+        design=job.get("design", "separate"),
+        seed=0,
+        **settings,
+    )
+    start = time.perf_counter()
+    outcome, nodes = run_method(federation, params)
+    seconds = time.perf_counter() - start
+    traffic = outcome.transcript.traffic()
+    tested = [entry for entry in outcome.value.found.history if "group" in entry]
+    measures = {
+        "seconds": seconds,
+        "bytes": traffic.n_bytes,
+        "ciphertexts": traffic.ciphertexts,
+        "messages": traffic.messages,
+        "rounds": traffic.rounds,
+        "groups": len(tested),
+        "phases": outcome.timings,
+        "remarks": list(outcome.value.remarks),
+        **outcome.value.stats,
+    }
+    if job.get("exact"):
+        leader = nodes[str(federation.label_holder)][0]
+        measures["largest_error"] = _largest_error(federation, leader, tested, params)
+    return measures
+
+
+def _largest_error(
+    federation: Federation, leader: Any, tested: list[dict[str, Any]], params: Params
+) -> float:
+    """Largest difference of a group's score from the plaintext estimator on the same queries."""
+    target = _target(federation)
+    labels = Alike(target.codes)
+    parts = {name: standardised(table)[0] for name, table in federation.tables.items()}
+    errors = []
+    for entry in tested:
+        columns = [parts[name] for name in entry["group"]]
+        queries = leader.served.get(tuple(entry["group"])) or leader._queries.tolist()
+        terms = exact_terms(columns, labels, queries, params.k)
+        errors.append(abs(float(terms.mean()) - entry["mutual_information"]))
+    return float(max(errors))
+
+
+def secure_training(job: dict[str, Any]) -> dict[str, Any]:
+    """Logistic regression over all participants under Paillier: timed on a part and scaled.
+
+    Per row and epoch the leader encrypts one residual, every participant multiplies it by each of
+    its columns and adds up; per batch and column one gradient is masked and decrypted. One output
+    only, whatever the number of classes, and fedsift's own Paillier: a cautious comparison.
+    """
+    from fedsift.crypto.paillier import PaillierPrivateKey
+
+    federation = federation_of(job)
+    rows, features = federation.n_rows, federation.n_features
+    key = PaillierPrivateKey.generate(3072)
+    key.encrypt_many([1])
+    part = job["part_size"]
+    rng = np.random.default_rng(0)
+    factors = [int(f) for f in rng.integers(1, 1 << 20, part)]
+    start = time.perf_counter()
+    residuals = key.encrypt_many(factors)
+    encrypt = (time.perf_counter() - start) / part
+    start, total = time.perf_counter(), residuals[0]
+    for residual, factor in zip(residuals, factors, strict=True):
+        total = key.public.add(total, key.public.multiply(residual, factor))
+    multiply = (time.perf_counter() - start) / part
+    start = time.perf_counter()
+    key.decrypt_many(residuals[: part // 4])
+    decrypt = (time.perf_counter() - start) / (part // 4)
+    batches = -(-rows // job["batch"])
+    epoch = rows * encrypt + rows * features * multiply + batches * features * (encrypt + decrypt)
+    return {
+        "seconds": job["epochs"] * epoch,
+        "bytes": job["epochs"] * (rows + batches * features) * 2 * 3072 // 8,
+        "ciphertexts": job["epochs"] * (rows + batches * features),
+        "scaled": True,
+    }
+
+
+def measure(job: dict[str, Any]) -> dict[str, Any]:
+    """One case."""
+    training = job["strategy"] == "secure-training"
+    return secure_training(job) if training else measure_selection(job)
