@@ -4,7 +4,7 @@
 moved from ``collections`` to ``collections.abc``. Install it beside fedsift and run
 
     pip install --no-deps stg six
-    python benchmarks/fedsdg_stg.py --out benchmarks/fedsdg_stg.json
+    python -m benchmarks.suites.fedsdg.stg --out benchmarks/fedsdg_stg.json
 
 Same test rows as ``fedsift bench fedsdg``; penalty and learning rate are chosen on validation rows
 taken from the training rows. Results are written after every seed.

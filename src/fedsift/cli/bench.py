@@ -34,7 +34,7 @@ def bench(
     root: Annotated[Path, typer.Option(help="Source checkout with the benchmarks.")] = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Run a suite of benchmarks; 'bench compare OLD NEW' fails on counts that grew."""
+    """Run benchmarks of a source checkout; 'compare OLD NEW' fails on counts that grew."""
     with errors_as_exit_codes(as_json):
         if not (root / "benchmarks" / "suites").is_dir():
             raise ConfigError(

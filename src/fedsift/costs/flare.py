@@ -3,8 +3,8 @@
 """What FLARE adds to a job: the same messages, carried by processes instead of memory.
 
 The network between organisations is not known here. What is added are the seconds of
-``benchmarks/runtime.json``, measured with hub and organisations on one machine (a test compares):
-less than any network takes, and a start that is much the same everywhere.
+``benchmarks/runtime.json``, measured with hub and organisations on one machine (``make
+bench-check`` compares): less than any network takes, and a start that is much the same everywhere.
 """
 
 from __future__ import annotations
