@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test faults browser browser-tests screenshots check fix docs reproduce bench bench-check clean
+.PHONY: demo test faults browser browser-tests screenshots check fix docs golden reproduce bench bench-check clean
 
 demo: $(STAMP)
 	$(BIN)/fedsift demo
@@ -44,6 +44,10 @@ fix: $(STAMP)
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Rewrites the runs that tests/golden compares with; only for changes of a protocol that are meant.
+golden: $(STAMP)
+	PYTHONPATH=tests $(BIN)/python -W ignore -m golden.record
 
 reproduce: $(STAMP)
 	$(BIN)/python -m benchmarks.reproduce
