@@ -10,10 +10,19 @@ from typing import Any
 
 from typer.main import get_command
 
-from fedsift import errors, job, job_parties, job_steps
+from fedsift import errors
 from fedsift.cli import app
-from fedsift.selectors import registry
-from fedsift.toml_check import TEXTS
+from fedsift.config import (
+    job,
+)
+from fedsift.config import (
+    parties as job_parties,
+)
+from fedsift.config import (
+    steps as job_steps,
+)
+from fedsift.config.toml import TEXTS
+from fedsift.methods import registry
 
 DOCS = Path(__file__).resolve().parent
 BLOCK = re.compile(r"(<!-- reference:(\S+) -->\n).*?(<!-- /reference -->)", re.DOTALL)

@@ -5,7 +5,7 @@ import warnings
 from sklearn.datasets import load_wine
 
 import fedsift as fs
-from fedsift.evaluate import compare
+from fedsift.lab.compare import compare
 
 METHODS = ("filter", "horizontal", "interaction", "vfps", "dcfs", "fpso", "fedsdg")
 TITLES = {

@@ -10,12 +10,12 @@ import pytest
 
 from fedsift.cli.prepare import prepare, read_job
 from fedsift.deploy import processes
-from fedsift.deploy.hub_session import HubSession
+from fedsift.deploy.flare.hub_session import HubSession
 from fedsift.deploy.site_files import read_sections, settings_file, write_sections
 from fedsift.deploy.submit import submit_job
+from fedsift.engine.threads import in_thread
 from fedsift.errors import FedsiftError
-from fedsift.runtime.threads import in_thread
-from fedsift.selectors.joint_job import JointJob
+from fedsift.jobs.spec import JointJob
 from flare_helpers import HORIZONTAL, PARTIES, POLICIES
 
 LIMIT_SECONDS = 300.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fedsift.data import split_vertical
-from fedsift.methods import fedsdg
-from fedsift.methods.fedsdg_messages import Params
-from fedsift.runtime import run_embedded
+from fedsift.engine import run_embedded
+from fedsift.methods.fedsdg import label_holder as fedsdg
+from fedsift.methods.fedsdg.messages import Params
 
 SMALL = {
     "scheme": "plain", "seed": 0, "max_epochs": 2, "min_epochs": 0, "batch_size": 32,

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fedsift.deploy.party import PartyData
-from fedsift.selectors.registry import method_named
+from fedsift.methods.registry import method_named
 
 PARTIES = ("bank", "shop", "clinic")
 N_CUSTOMERS = 72

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from fedsift.data import Federation, split_vertical
-from fedsift.methods import filters
-from fedsift.methods.filter_scores import Params
+from fedsift.engine import run_embedded
+from fedsift.methods.filter import label_holder as filters
+from fedsift.methods.filter.ranking import Params
 from fedsift.protocol import Codec
-from fedsift.runtime import run_embedded
 
 
 def labelled(n_rows=200, n_features=8, n_classes=2, seed=0):

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from fedsift.data.part import read_part
-from fedsift.selectors.joint import Home, run_joint
-from fedsift.selectors.joint_job import JointJob
+from fedsift.jobs.run import Home, run_joint
+from fedsift.jobs.spec import JointJob
 from relay_helpers import Sites
 
 N_ROWS = 80

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedsift.crypto.envelope import OrganisationKey
+from fedsift.engine.remote.engine import SitePlayer
+from fedsift.engine.remote.secure_transport import SealedLine
+from fedsift.engine.remote.transport import Patience
 from fedsift.protocol import Absent
-from fedsift.runtime.line import Patience
-from fedsift.runtime.memory import MemoryHub
-from fedsift.runtime.relay import SitePlayer
-from fedsift.runtime.sealed import SealedLine
+from fedsift.testing.memory import MemoryHub
 
 QUICK = Patience(exchange_seconds=20.0, hold_seconds=0.2, join_seconds=20.0, idle_seconds=30.0)
 """Generous limits for what must succeed, short holds so that polling is exercised."""

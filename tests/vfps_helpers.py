@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from fedsift.data import split_vertical
-from fedsift.maths.knn_mi import Alike, exact_terms, term_of_row
-from fedsift.methods import vfps, vfps_local
-from fedsift.methods.vfps_messages import MESSAGES
+from fedsift.engine import run_embedded
+from fedsift.methods.vfps import distances as vfps_local
+from fedsift.methods.vfps import leader as vfps
+from fedsift.methods.vfps.knn_mi import Alike, exact_terms, term_of_row
+from fedsift.methods.vfps.messages import MESSAGES
 from fedsift.protocol import Codec, Policy
-from fedsift.runtime import run_embedded
 
 ALL_KINDS = tuple(dict.fromkeys(m.declaration.kind for m in MESSAGES))
 ALLOWING = Policy(may_reveal=ALL_KINDS, min_security_bits=0, min_bin_size=1)

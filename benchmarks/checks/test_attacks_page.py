@@ -3,7 +3,7 @@
 import json
 
 from benchmarks.pages import attacks as tables
-from fedsift.evaluate.attack_suite import ATTACKS
+from fedsift.lab.attacks.suite import ATTACKS
 
 RESULTS = tables.PAGE.read()
 

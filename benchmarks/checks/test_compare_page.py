@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from benchmarks.pages import compare as tables
-from fedsift.evaluate import Comparison
+from fedsift.lab.compare import Comparison
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ copying its comparison.json to benchmarks/compare.json; ``make bench-check`` com
 from functools import partial
 
 from benchmarks.pages.writer import ROOT, Page, table
-from fedsift.evaluate import Comparison
-from fedsift.evaluate.compare_view import sheets_of, with_error
-from fedsift.evaluate.metrics import LABELS
+from fedsift.lab.compare import Comparison
+from fedsift.lab.compare.metrics import LABELS
+from fedsift.lab.compare.view import sheets_of, with_error
 
 _OTHER_WORK = (
     " Most of the minutes were spent waiting: the machine had other work to do, which seconds below "

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paper 003, DCFS: Tables 1 to 3, figures 1 to 3.
 
-Rankings are computed with all rows in one place (``fedsift.maths.anchor.collaborate``), which is
+Rankings are computed with all rows in one place (``fedsift.methods.dcfs.anchor.collaborate``), which is
 what the protocol computes (``tests/methods/test_dcfs.py``). DCFS is the paper's own variant here:
 its target, and 500 anchors per party between that party's smallest and largest values.
 
@@ -67,7 +67,7 @@ class Rankings:
 
     def __init__(self, name: str, seed: int, scaling: str) -> None:
         from benchmarks.suites.dcfs.rankings import PAPER_ANCHORS, scaled
-        from fedsift.maths import anchor
+        from fedsift.methods.dcfs import anchor
 
         self.task = task_of(name)
         # The same divisions as in the suite dcfs.
@@ -89,8 +89,8 @@ class Rankings:
 
     def scores(self, alpha: float, beta: float, methods: tuple[str, ...]) -> dict[str, list[Any]]:
         """By method and party."""
-        from fedsift.maths import anchor
-        from fedsift.maths.unsupervised import local_selection
+        from fedsift.methods.dcfs import anchor
+        from fedsift.methods.dcfs.unsupervised import local_selection
 
         found: dict[str, list[Any]] = {}
         options: dict[str, Any] = {"alpha": alpha, "beta": beta}

@@ -155,8 +155,8 @@ def train(job: Job) -> dict[str, Any]:
 
 def estimator_of(job: Job, n_features: int) -> Any:
     from benchmarks.suites.fedsdg.accuracy import make
-    from fedsift.selectors.fedsdg import FedSDGSelector
-    from fedsift.selectors.fedsdg_baselines import fedsdg_baseline
+    from fedsift.lab.baselines.fedsdg import fedsdg_baseline
+    from fedsift.methods.fedsdg.selector import FedSDGSelector
 
     settings = {"security": "plain", "random_state": job["seed"], **job.get("settings", {})}
     method = job["method"]
@@ -179,7 +179,7 @@ def growing(job: Job) -> dict[str, Any]:
     """
     from benchmarks.suites.fedsdg.accuracy import load, rows_of
     from fedsift.data import split_vertical
-    from fedsift.selectors.fedsdg_baselines import fedsdg_baseline
+    from fedsift.lab.baselines.fedsdg import fedsdg_baseline
 
     X, y, informative = load(job["data"])
     rng = np.random.default_rng(job["seed"])
@@ -233,8 +233,8 @@ def parameters_of(n_features: int, n_outputs: int) -> int:
 def overlap(job: Job) -> dict[str, Any]:
     """Share of the features open after so many epochs that Gini impurity would choose as well."""
     from benchmarks.suites.fedsdg.accuracy import load, split
-    from fedsift.selectors.fedsdg import FedSDGSelector
-    from fedsift.selectors.filter import FilterSelector
+    from fedsift.methods.fedsdg.selector import FedSDGSelector
+    from fedsift.methods.filter.selector import FilterSelector
 
     X, y, _ = load(job["data"])
     training, _ = split(X, y, job["seed"])
@@ -257,7 +257,7 @@ def overlap(job: Job) -> dict[str, Any]:
 def filter_precision(job: Job) -> dict[str, Any]:
     """Share of MADELON's true features among the first k of two filters."""
     from benchmarks.suites.fedsdg.accuracy import load, split
-    from fedsift.selectors.filter import FilterSelector
+    from fedsift.methods.filter.selector import FilterSelector
 
     X, y, informative = load(job["data"])
     training, _ = split(X, y, job["seed"])

@@ -85,8 +85,8 @@ class Fold:
     def __init__(self, job: Job, fold: int) -> None:
         from benchmarks.suites.fpso.runs import N_FOLDS, load, owners_of
         from fedsift.data import split_horizontal
-        from fedsift.maths.subset_fitness import stratified_folds
-        from fedsift.methods.fpso_local import LocalSearch, Params, classes_of
+        from fedsift.methods.fpso.local_search import LocalSearch, Params, classes_of
+        from fedsift.methods.fpso.subset_fitness import stratified_folds
 
         self.X, self.y = load(job["data"])
         repeat = job["seed"]
@@ -112,8 +112,8 @@ class Fold:
 
     def federated(self) -> tuple[Any, dict[str, list[float]]]:
         """The common subset, and every party's best accuracy by step of its own search."""
-        from fedsift.methods import fpso
-        from fedsift.runtime import run_embedded
+        from fedsift.engine import run_embedded
+        from fedsift.methods.fpso import third_party as fpso
 
         known = {party: search.fitness for party, search in self.searches.items()}
         tables, targets = self.federation.tables, self.federation.targets
@@ -127,7 +127,7 @@ class Fold:
 
     def accuracies(self, masks: dict[str, Any]) -> list[float | None]:
         """By party: its own training rows classify its own test rows; none without test rows."""
-        from fedsift.maths.subset_fitness import knn_predict
+        from fedsift.methods.fpso.subset_fitness import knn_predict
 
         found: list[float | None] = []
         for number, party in enumerate(self.names):

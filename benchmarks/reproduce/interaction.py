@@ -66,7 +66,7 @@ def curves(job: Job) -> dict[str, Any]:
 def gini_cost(job: Job) -> dict[str, Any]:
     """Ciphertexts and time of the encrypted Gini filter."""
     from fedsift.data import catalog
-    from fedsift.selectors.filter import FilterSelector
+    from fedsift.methods.filter.selector import FilterSelector
 
     data = catalog.load(job["data"])
     start = time.process_time()

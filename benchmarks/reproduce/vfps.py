@@ -90,7 +90,7 @@ def ablation(job: Job) -> dict[str, Any]:
 def training(job: Job) -> dict[str, Any]:
     """One epoch of encrypted joint training, its columns dealt out to more or fewer parties."""
     from fedsift.data import catalog, split_vertical
-    from fedsift.selectors.fedsdg import FedSDGSelector
+    from fedsift.methods.fedsdg.selector import FedSDGSelector
 
     data = catalog.load(job["data"])
     federation = split_vertical(

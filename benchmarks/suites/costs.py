@@ -21,7 +21,7 @@ import numpy as np
 from fedsift.costs import Rates, estimate
 from fedsift.costs.measure import measure_rates
 from fedsift.data import split_horizontal, split_vertical
-from fedsift.selectors.registry import method_named
+from fedsift.methods.registry import method_named
 
 TIME_BAR = 1.5
 BYTES_BAR = 1.1

@@ -131,7 +131,7 @@ def generated(n_rows: int, n_features: int, n_classes: int, seed: int) -> tuple[
 def run_filter(job: dict[str, Any]) -> dict[str, Any]:
     """A complete filter run: label holder on its own, all features at another party."""
     from fedsift.data import split_vertical
-    from fedsift.selectors import FilterSelector
+    from fedsift.methods.filter.selector import FilterSelector
 
     X, y = generated(job["rows"], job["features"], job["classes"], job["seed"])
     federation = split_vertical(X, y, 1, label_holder=None)

@@ -11,34 +11,32 @@ from fedsift import errors
 
 if TYPE_CHECKING:
     from fedsift.data import Federation, PartyTable, split_horizontal, split_vertical
+    from fedsift.jobs.chain import Chain
+    from fedsift.methods.dcfs.selector import DCFSSelector
+    from fedsift.methods.fedsdg.selector import FedSDGSelector
+    from fedsift.methods.filter.selector import FilterSelector
+    from fedsift.methods.fpso.selector import FPSOSelector
+    from fedsift.methods.interaction.selector import InteractionSelector
+    from fedsift.methods.vfps.selector import VFPSSelector
     from fedsift.protocol import Policy
     from fedsift.result import SelectionResult
-    from fedsift.selectors import (
-        DCFSSelector,
-        FedSDGSelector,
-        FilterSelector,
-        FPSOSelector,
-        InteractionSelector,
-        VFPSSelector,
-    )
-    from fedsift.selectors.chain import Chain
 
 __version__ = "0.1.0"
 
 # Names are looked up on first use, so that `import fedsift` and `fedsift --help` stay fast.
 _HOMES = {
-    "Chain": "fedsift.selectors.chain",
-    "DCFSSelector": "fedsift.selectors",
-    "FPSOSelector": "fedsift.selectors",
-    "FedSDGSelector": "fedsift.selectors",
+    "Chain": "fedsift.jobs.chain",
+    "DCFSSelector": "fedsift.methods.dcfs.selector",
+    "FPSOSelector": "fedsift.methods.fpso.selector",
+    "FedSDGSelector": "fedsift.methods.fedsdg.selector",
     "Federation": "fedsift.data",
-    "FilterSelector": "fedsift.selectors",
-    "InteractionSelector": "fedsift.selectors",
+    "FilterSelector": "fedsift.methods.filter.selector",
+    "InteractionSelector": "fedsift.methods.interaction.selector",
     "PartyTable": "fedsift.data",
     "Policy": "fedsift.protocol",
     "SelectionResult": "fedsift.result",
     "split_horizontal": "fedsift.data",
-    "VFPSSelector": "fedsift.selectors",
+    "VFPSSelector": "fedsift.methods.vfps.selector",
     "split_vertical": "fedsift.data",
 }
 

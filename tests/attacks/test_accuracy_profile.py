@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.suites.fpso.attack import one_attack
-from fedsift.attacks import accuracy_profile as attack
+from fedsift.lab.attacks.fpso import accuracy_profile as attack
 
 SEEDS = range(5)
 
@@ -44,9 +44,9 @@ def test_masked_means_tell_no_more_than_the_mean_mix(mode):
 
 def test_the_masked_third_party_has_the_same_view_of_every_party():
     from fedsift.data import split_horizontal
-    from fedsift.methods import fpso
-    from fedsift.methods.fpso_local import Params
-    from fedsift.runtime import run_embedded
+    from fedsift.engine import run_embedded
+    from fedsift.methods.fpso import third_party as fpso
+    from fedsift.methods.fpso.local_search import Params
 
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 120)

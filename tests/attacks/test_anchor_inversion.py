@@ -6,7 +6,7 @@ import pytest
 import fedsift as fs
 from benchmarks.suites.dcfs import attack as dcfs_attack
 from benchmarks.suites.dcfs.rankings import Division, Task
-from fedsift.attacks import anchor_inversion
+from fedsift.lab.attacks.dcfs import anchor_inversion
 
 N_FEATURES, N_ROWS = 60, 20
 
@@ -61,7 +61,7 @@ def test_with_the_default_alignment_the_attacker_sees_no_image_at_all():
 
 
 def test_the_defaults_refuse_the_broken_regime():
-    from fedsift.selectors.dcfs import DCFSSelector
+    from fedsift.methods.dcfs.selector import DCFSSelector
 
     with pytest.raises(fs.errors.ParameterError, match="give a party's projection away"):
         DCFSSelector(n_anchors=N_FEATURES).fit(

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.suites.dcfs import attack as dcfs_attack
 from benchmarks.suites.dcfs.rankings import Division, Task
-from fedsift.attacks import anchor_membership
+from fedsift.lab.attacks.dcfs import anchor_membership
 
 N_FEATURES, N_ROWS, N_ANCHORS = 400, 24, 100
 

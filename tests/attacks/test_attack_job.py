@@ -6,8 +6,8 @@ import pytest
 import fedsift as fs
 from fedsift.data import Federation, split_horizontal, split_vertical
 from fedsift.errors import ConfigError
-from fedsift.evaluate.attack import CLOSED, DECLARED, OPEN
-from fedsift.evaluate.attack_job import attack_run, record_federation, refuse_without_attacks
+from fedsift.lab.attacks.attack import CLOSED, DECLARED, OPEN
+from fedsift.lab.attacks.job import attack_run, record_federation, refuse_without_attacks
 from fedsift.protocol import Policy
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from fedsift.evaluate import attack as frame
-from fedsift.evaluate.attack import CLOSED, DECLARED, DEFAULT, OPTION, SUCCEEDS, UNPROTECTED
-from fedsift.evaluate.attack_suite import ATTACKS, attack_named
-from fedsift.methods import align
-from fedsift.selectors.registry import METHODS, joint_declarations, method_named
+from fedsift.jobs import align
+from fedsift.lab.attacks import attack as frame
+from fedsift.lab.attacks.attack import CLOSED, DECLARED, DEFAULT, OPTION, SUCCEEDS, UNPROTECTED
+from fedsift.lab.attacks.suite import ATTACKS, attack_named
+from fedsift.methods.registry import METHODS, joint_declarations, method_named
 
 # What must hold on the defaults: a leak that was closed may not become a declared one unnoticed.
 CLOSED_BY_DEFAULT = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fedsift as fs
-from fedsift.attacks import bin_isolation, total_difference
+from fedsift.lab.attacks.filter import bin_isolation, total_difference
 from fedsift.maths import moments
 from helpers import bank_and_registry
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from fedsdg_helpers import moons, params, parties
-from fedsift.attacks import embedding_regression as attack
-from fedsift.attacks.layer_views import Weakness, record
-from fedsift.attacks.small_factors import reduced_basis, small_factor
+from fedsift.lab.attacks.fedsdg import embedding_regression as attack
+from fedsift.lab.attacks.fedsdg.layer_views import Weakness, record
+from fedsift.lab.attacks.fedsdg.small_factors import reduced_basis, small_factor
 
 
 def recorded(n_parties=1, weakness=Weakness.NONE, **settings):

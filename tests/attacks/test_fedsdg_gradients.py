@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.suites.fedsdg import leaks as fedsdg_leaks
 from fedsdg_helpers import moons, params, parties
-from fedsift.attacks import gradient_labels as attack
-from fedsift.attacks.layer_views import record
-from fedsift.methods.fedsdg_messages import Gradients
+from fedsift.lab.attacks.fedsdg import gradient_labels as attack
+from fedsift.lab.attacks.fedsdg.layer_views import record
+from fedsift.methods.fedsdg.messages import Gradients
 
 SEEDS = (0, 1, 2)
 

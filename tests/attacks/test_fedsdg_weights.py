@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fedsdg_helpers import moons, params, parties
-from fedsift.attacks import weight_regression as attack
-from fedsift.attacks.layer_views import Weakness, record
+from fedsift.lab.attacks.fedsdg import weight_regression as attack
+from fedsift.lab.attacks.fedsdg.layer_views import Weakness, record
 
 
 def recorded(weakness=Weakness.NONE, **settings):

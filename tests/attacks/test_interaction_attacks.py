@@ -6,19 +6,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fedsift.attacks.interaction_blinding import reconstruct, unblind
-from fedsift.attacks.interaction_columns import best_likeness
-from fedsift.attacks.interaction_counts import relevance_of, tables_that_explain
-from fedsift.crypto.products_bgv import ColumnHolder, ProductCloud, ProductOwner
-from fedsift.crypto.products_plan import plan_products
+from fedsift.crypto.products.bgv import ColumnHolder, ProductCloud, ProductOwner
+from fedsift.crypto.products.plan import plan_products
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import split_vertical
-from fedsift.maths import interaction as measures
-from fedsift.maths.interaction_fixed import FixedSearch
-from fedsift.methods import interaction
-from fedsift.methods.interaction_messages import MESSAGES, Params
+from fedsift.engine import run_embedded
+from fedsift.lab.attacks.interaction.blinding import reconstruct, unblind
+from fedsift.lab.attacks.interaction.columns import best_likeness
+from fedsift.lab.attacks.interaction.counts import relevance_of, tables_that_explain
+from fedsift.methods.interaction import label_owner as interaction
+from fedsift.methods.interaction import measures
+from fedsift.methods.interaction.fixed_point import FixedSearch
+from fedsift.methods.interaction.messages import MESSAGES, Params
 from fedsift.protocol import Codec
-from fedsift.runtime import run_embedded
 
 N_ROWS = 300
 

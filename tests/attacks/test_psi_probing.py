@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from fedsift.engine import run_embedded
 from fedsift.errors import PolicyViolation
-from fedsift.methods import align
+from fedsift.jobs import align
 from fedsift.protocol import Policy
-from fedsift.runtime import run_embedded
 
 HELD = np.array([f"person {i}" for i in range(40)])
 

@@ -9,15 +9,15 @@ import itertools
 import numpy as np
 import pytest
 
-from fedsift.attacks import distance_reconstruction as attack
 from fedsift.data import split_vertical
+from fedsift.engine import run_embedded
 from fedsift.errors import PartyFailed, PolicyViolation
-from fedsift.methods import vfps
-from fedsift.methods.vfps_local import Params, part_of_distance, standardised
-from fedsift.methods.vfps_messages import MESSAGES
+from fedsift.lab.attacks.vfps import distance_reconstruction as attack
+from fedsift.methods.vfps import leader as vfps
+from fedsift.methods.vfps.distances import Params, part_of_distance, standardised
+from fedsift.methods.vfps.messages import MESSAGES
+from fedsift.methods.vfps.selector import VFPSSelector
 from fedsift.protocol import Policy
-from fedsift.runtime import run_embedded
-from fedsift.selectors.vfps import VFPSSelector
 
 N_ROWS = 150
 

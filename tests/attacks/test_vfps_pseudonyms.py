@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from fedsift.attacks.pseudonym_linking import CuriousAggregator, popularity
 from fedsift.crypto.shuffle import SecretOrder
 from fedsift.data import split_vertical
-from fedsift.methods import vfps
-from fedsift.methods.vfps_local import Params, Ranking, part_of_distance, standardised
-from fedsift.methods.vfps_messages import MESSAGES, SubRankings, divided
+from fedsift.engine import run_embedded
+from fedsift.lab.attacks.vfps.pseudonym_linking import CuriousAggregator, popularity
+from fedsift.methods.vfps import leader as vfps
+from fedsift.methods.vfps.distances import Params, Ranking, part_of_distance, standardised
+from fedsift.methods.vfps.messages import MESSAGES, SubRankings, divided
 from fedsift.protocol import Codec, Policy
-from fedsift.runtime import run_embedded
 
 N_ROWS, DEPTH = 300, 64
 

@@ -9,16 +9,17 @@ import pytest
 from browser_helpers import METHODS, TITLES, result_of, small_comparison
 from fedsift.cli.live import Page
 from fedsift.crypto.envelope import OrganisationKey
+from fedsift.deploy.letters import open_news, seal_news
 from fedsift.deploy.submit import JobState
-from fedsift.evaluate import attack_page, compare_html
-from fedsift.evaluate.attack import AttackReport
+from fedsift.engine.session import Progress
+from fedsift.engine.snapshot import NewsDesk
+from fedsift.lab.attacks import page as attack_page
+from fedsift.lab.attacks.attack import AttackReport
+from fedsift.lab.compare import html as compare_html
 from fedsift.report import html
 from fedsift.report.live import LiveView
 from fedsift.report.live_server import LiveServer
 from fedsift.result import Disclosure
-from fedsift.runtime.letters import open_news, seal_news
-from fedsift.runtime.news import NewsDesk
-from fedsift.runtime.session import Progress
 
 pytestmark = pytest.mark.timeout(400)  # a browser on a busy machine is slow
 

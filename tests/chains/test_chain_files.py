@@ -2,11 +2,11 @@
 
 import pytest
 
+from fedsift.config.job import load_job
+from fedsift.config.steps import step_seed
 from fedsift.errors import JobError
-from fedsift.job import load_job
-from fedsift.job_steps import step_seed
-from fedsift.selectors.joint_job import JointJob
-from fedsift.selectors.registry import schemas
+from fedsift.jobs.spec import JointJob
+from fedsift.methods.registry import schemas
 
 HEAD = """\
 [job]

@@ -5,8 +5,8 @@ import pytest
 from sklearn.datasets import make_classification
 
 import fedsift as fs
+from fedsift.config.steps import step_seed
 from fedsift.errors import ParameterError, PolicyViolation
-from fedsift.job_steps import step_seed
 
 NETWORK = {
     "max_epochs": 2,

@@ -10,9 +10,9 @@ import pytest
 import fedsift as fs
 from fedsift.data.part import read_part
 from fedsift.errors import AlignmentError, PolicyViolation
-from fedsift.selectors.chain_joint import ChainScript, plan_chain, run_chain
-from fedsift.selectors.joint import Home
-from fedsift.selectors.joint_job import JointJob, JointStep
+from fedsift.jobs.chain_joint import ChainScript, plan_chain, run_chain
+from fedsift.jobs.run import Home
+from fedsift.jobs.spec import JointJob, JointStep
 from joint_helpers import CLASSES, at_sites, columns_homes, people, rows_homes
 
 PLAIN = {"security": "plain"}

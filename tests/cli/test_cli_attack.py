@@ -6,8 +6,8 @@ import json
 import pytest
 
 from cli.cli_helpers import CELL, call
-from fedsift.evaluate import attack_suite
-from fedsift.evaluate.attack import Trial
+from fedsift.lab.attacks import suite as attack_suite
+from fedsift.lab.attacks.attack import Trial
 
 
 @pytest.fixture

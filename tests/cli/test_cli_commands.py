@@ -19,7 +19,7 @@ from cli.cli_helpers import CELL, call
 from fedsift.cli import doctor
 from fedsift.cli.tables import live_progress
 from fedsift.data import catalog
-from fedsift.runtime.session import Progress
+from fedsift.engine.session import Progress
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -100,7 +100,7 @@ def test_a_real_process_refuses_in_one_line(workshop):
 def test_a_real_interrupt_in_the_middle_of_a_run(workshop):
     code = f"""
 import os, signal, sys
-from fedsift.runtime.session import Session
+from fedsift.engine.session import Session
 from fedsift.cli import main
 record = Session.record
 def interrupt(self, *a, **k):

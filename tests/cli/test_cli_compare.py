@@ -6,7 +6,7 @@ import pytest
 
 from cli.cli_helpers import CELL, call
 from fedsift.errors import ParameterError
-from fedsift.evaluate import Comparison, cells
+from fedsift.lab.compare import Comparison, cells
 
 QUICK = """
 [compare]

@@ -10,8 +10,8 @@ import pytest
 from cli.cli_helpers import CELL
 from fedsift.cli.live import Page
 from fedsift.deploy.submit import JobState
-from fedsift.methods.filter_messages import Introduction
-from fedsift.methods.filters import FeatureHolder
+from fedsift.methods.filter.label_holder import FeatureHolder
+from fedsift.methods.filter.messages import Introduction
 from fedsift.report.live import LiveView
 from fedsift.report.live_server import LiveServer
 from fedsift.result import SelectionResult

@@ -7,9 +7,9 @@ import pytest
 
 import fedsift as fs
 from cli.cli_helpers import CELL, call
-from fedsift.methods.filter_messages import Introduction
-from fedsift.methods.filters import FeatureHolder
-from fedsift.runtime.session import Session
+from fedsift.engine.session import Session
+from fedsift.methods.filter.label_holder import FeatureHolder
+from fedsift.methods.filter.messages import Introduction
 
 NAMES = ["ledger.jsonl", "report.html", "result.json"]
 
@@ -227,7 +227,7 @@ def test_an_interrupted_run(workshop, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fedsift.selectors.joint.run_joint", interrupt)
+    monkeypatch.setattr("fedsift.jobs.run.run_joint", interrupt)
 
     outcome = workshop.run()
 
@@ -240,7 +240,7 @@ def test_an_unknown_error_keeps_its_traceback(workshop, monkeypatch):
     def stumble(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("fedsift.selectors.joint.run_joint", stumble)
+    monkeypatch.setattr("fedsift.jobs.run.run_joint", stumble)
 
     with pytest.raises(ZeroDivisionError):
         workshop.run()

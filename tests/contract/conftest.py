@@ -13,13 +13,19 @@ from typing import Any
 
 import pytest
 
-from fedsift.crypto.counts import ColumnGuest, ColumnOwner, ColumnSpec, join_columns, own_columns
-from fedsift.crypto.counts_paillier import PaillierColumnGuest, PaillierColumnOwner
-from fedsift.crypto.matmul import MatrixGuest, MatrixOwner, join_layer, own_layer
-from fedsift.crypto.matmul_paillier_layer import PaillierLayerGuest, PaillierLayerOwner
-from fedsift.crypto.paillier import PaillierPrivateKey
-from fedsift.crypto.sums import VectorGuest, VectorOwner, join_vector, own_vector
-from fedsift.crypto.sums_paillier import PaillierVectorGuest, PaillierVectorOwner
+from fedsift.crypto.columns.api import (
+    ColumnGuest,
+    ColumnOwner,
+    ColumnSpec,
+    join_columns,
+    own_columns,
+)
+from fedsift.crypto.columns.paillier import PaillierColumnGuest, PaillierColumnOwner
+from fedsift.crypto.layer.api import MatrixGuest, MatrixOwner, join_layer, own_layer
+from fedsift.crypto.layer.paillier import PaillierLayerGuest, PaillierLayerOwner
+from fedsift.crypto.schemes.paillier import PaillierPrivateKey
+from fedsift.crypto.vectors.api import VectorGuest, VectorOwner, join_vector, own_vector
+from fedsift.crypto.vectors.paillier import PaillierVectorGuest, PaillierVectorOwner
 
 MakeColumns = Callable[[str, Any, ColumnSpec], tuple[ColumnOwner, ColumnGuest]]
 MakeLayer = Callable[..., tuple[MatrixOwner, MatrixGuest]]

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsift.crypto.counts import BinnedRows, ColumnSpec, IntegerRows, join_columns, own_columns
+from fedsift.crypto.columns.api import (
+    BinnedRows,
+    ColumnSpec,
+    IntegerRows,
+    join_columns,
+    own_columns,
+)
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, CryptoError, FedsiftError, KeyTooWeak, ParameterError
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsift.crypto.layer_plan import plan_layer
-from fedsift.crypto.matmul import join_layer, own_layer, reduced
+from fedsift.crypto.layer.api import join_layer, own_layer, reduced
+from fedsift.crypto.layer.plan import plan_layer
 from fedsift.crypto.modular import multiply_modulo
 from fedsift.crypto.randomness import uniform_below
 from fedsift.crypto.wire import Ciphertexts, PublicKeys

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsift.crypto.sums import join_vector, own_vector
-from fedsift.crypto.sums_seal import plan_vector
+from fedsift.crypto.vectors.api import join_vector, own_vector
+from fedsift.crypto.vectors.bgv import plan_vector
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, CryptoError, FixedPointOverflow, ParameterError
 

@@ -8,12 +8,12 @@ import pytest
 
 import fedsift as fs
 from fedsift.costs import Rates, estimate, measure, rates, rates_of_this_machine, timing
+from fedsift.costs.counts import Tally
 from fedsift.costs.estimate import priced
-from fedsift.costs.fpso import different_subsets
 from fedsift.costs.rates import TYPICAL
-from fedsift.costs.tally import Tally
-from fedsift.costs.vectors import vectors_of
-from fedsift.methods.fpso_local import Params
+from fedsift.methods.fpso.costs import different_subsets
+from fedsift.methods.fpso.local_search import Params
+from fedsift.methods.vfps.vector_costs import vectors_of
 
 TYPICAL_RATES = Rates(TYPICAL)
 

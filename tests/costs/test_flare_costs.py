@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.suites.runtime.jobs import ID, LABEL
 from cli.cli_helpers import call
+from fedsift.config.toml_write import toml_text
 from fedsift.costs import flare
-from fedsift.deploy.toml_write import toml_text
 
 
 def job_file(folder, method, parameters, parties, *, engine, setting="vertical", ids=False):

@@ -160,7 +160,7 @@ def test_logs_show_the_end(kits):
 @pytest.mark.timeout(180)
 def test_a_hub_that_is_not_there(kits, monkeypatch):
     share_keys(kits.values())
-    from fedsift.deploy import hub_session
+    from fedsift.deploy.flare import hub_session
 
     monkeypatch.setattr(hub_session.HubSession.__init__, "__defaults__", (3.0,))
 
@@ -196,7 +196,7 @@ def test_the_missing_extra_is_named(tmp_path):
 def test_nothing_imports_flare_by_itself():
     script = (
         "import sys, fedsift, fedsift.cli, fedsift.deploy.local, fedsift.deploy.submit\n"
-        "import fedsift.deploy.hub_session, fedsift.deploy.site\n"
+        "import fedsift.deploy.flare.hub_session, fedsift.deploy.site\n"
         "assert not [name for name in sys.modules if name.split('.')[0] == 'nvflare']\n"
     )
     subprocess.run([sys.executable, "-c", script], timeout=100, check=True)

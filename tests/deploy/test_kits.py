@@ -7,7 +7,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from deploy.deploy_helpers import ANN, content, files_of, write_project
-from fedsift.deploy import flare_files
+from fedsift.deploy.flare import files as flare_files
 from fedsift.deploy.kits import load_kit, make_kits
 from fedsift.deploy.project import load_project
 from fedsift.errors import ConfigError, FileProblem
@@ -111,9 +111,9 @@ def test_connections_are_mutually_authenticated(issued):
 @pytest.mark.parametrize(
     ("name", "allowed"),
     [
-        ("hub", "fedsift.runtime.flare.HubController"),
-        ("bank", "fedsift.runtime.flare.SiteExecutor"),
-        ("shop-2", "fedsift.runtime.flare.SiteExecutor"),
+        ("hub", "fedsift.deploy.flare.executor.HubController"),
+        ("bank", "fedsift.deploy.flare.executor.SiteExecutor"),
+        ("shop-2", "fedsift.deploy.flare.executor.SiteExecutor"),
     ],
 )
 def test_a_job_may_name_one_class_and_ship_nothing(issued, name, allowed):

@@ -6,10 +6,10 @@ import tomllib
 
 import pytest
 
+from fedsift.config.toml_write import toml_text
 from fedsift.deploy.keys import make_key, pin_keys, read_public, write_public
 from fedsift.deploy.kits import share_keys
 from fedsift.deploy.site_files import load_site, read_key, settings_file, write_sections
-from fedsift.deploy.toml_write import toml_text
 from fedsift.errors import ConfigError, FileProblem, JobError
 
 KEY = base64.b64encode(bytes(32)).decode()

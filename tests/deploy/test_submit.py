@@ -8,16 +8,26 @@ import msgspec
 import pytest
 
 from deploy.deploy_helpers import ANN
+from fedsift.config.job import load_job
 from fedsift.crypto.envelope import OrganisationKey
-from fedsift.deploy import hub_session
-from fedsift.deploy.hub_session import HubSession
-from fedsift.deploy.job_folder import job_folder, text_in
+from fedsift.deploy.flare import hub_session
+from fedsift.deploy.flare.hub_session import HubSession
+from fedsift.deploy.flare.job_folder import job_folder, text_in
 from fedsift.deploy.kits import share_keys
-from fedsift.deploy.news_reader import NewsReader
+from fedsift.deploy.letters import (
+    Report,
+    check_warrant,
+    job_text,
+    seal_news,
+    seal_report,
+    warrant_job,
+)
 from fedsift.deploy.party import PartyData, set_party
+from fedsift.deploy.progress_reader import NewsReader
 from fedsift.deploy.site import make_site
 from fedsift.deploy.site_files import load_site, read_key
 from fedsift.deploy.submit import _Left, _members, _opened, _refuse_missing, submit
+from fedsift.engine.snapshot import News
 from fedsift.errors import (
     BadEnvelope,
     ConfigError,
@@ -29,20 +39,10 @@ from fedsift.errors import (
     PolicyViolation,
     ProtocolError,
 )
-from fedsift.job import load_job
+from fedsift.jobs.chain_model import ChainModel
+from fedsift.jobs.spec import JointJob
+from fedsift.methods.registry import schemas
 from fedsift.result import SelectionResult
-from fedsift.runtime.letters import (
-    Report,
-    check_warrant,
-    job_text,
-    seal_news,
-    seal_report,
-    warrant_job,
-)
-from fedsift.runtime.news import News
-from fedsift.selectors.chain_model import ChainModel
-from fedsift.selectors.joint_job import JointJob
-from fedsift.selectors.registry import schemas
 
 JOB = """
 [job]
@@ -123,8 +123,8 @@ def test_what_a_job_carries(text):
     assert meta["deploy_map"] == {"fedsift": ["server", "bank", "shop-2"]}
     assert meta["mandatory_clients"] == ["bank", "shop-2"]
     (workflow,), (executor,) = server["workflows"], client["executors"]
-    assert workflow["path"] == "fedsift.runtime.flare.HubController"
-    assert executor["executor"]["path"] == "fedsift.runtime.flare.SiteExecutor"
+    assert workflow["path"] == "fedsift.deploy.flare.executor.HubController"
+    assert executor["executor"]["path"] == "fedsift.deploy.flare.executor.SiteExecutor"
     assert workflow["args"] == executor["executor"]["args"]
     assert set(workflow["args"]) == {"job", "warrants"}
     assert job_text(workflow["args"]["job"]) == text

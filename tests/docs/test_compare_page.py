@@ -3,10 +3,10 @@
 import tomllib
 from pathlib import Path
 
-from fedsift.evaluate.compare_file import SYNTHETIC, load_compare_file
-from fedsift.evaluate.downstream import MODELS
-from fedsift.evaluate.peers import PEERS
-from fedsift.selectors.registry import schemas
+from fedsift.lab.compare.downstream import MODELS
+from fedsift.lab.compare.file import SYNTHETIC, load_compare_file
+from fedsift.lab.peers import PEERS
+from fedsift.methods.registry import schemas
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")

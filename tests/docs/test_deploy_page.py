@@ -10,7 +10,7 @@ from typer.main import get_command
 from fedsift.cli import app
 from fedsift.deploy.party import load_policy
 from fedsift.deploy.project import load_project
-from fedsift.selectors.registry import schemas
+from fedsift.methods.registry import schemas
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")

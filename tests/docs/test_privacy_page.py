@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.suites.dp.bounds import a_pair, interaction_reaches
-from fedsift.maths.interaction import Moments
+from fedsift.methods.interaction.measures import Moments
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "differential-privacy.md"

@@ -4,7 +4,7 @@ import importlib.util
 import re
 from pathlib import Path
 
-from fedsift.maths.scores import gini_error_bound
+from fedsift.methods.filter.scores import gini_error_bound
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fedsift import errors, job_parties
-from fedsift.selectors.registry import METHODS
+from fedsift import errors
+from fedsift.config import parties as job_parties
+from fedsift.methods.registry import METHODS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {

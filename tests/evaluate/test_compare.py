@@ -7,10 +7,15 @@ import pytest
 import fedsift as fs
 from fedsift.data import catalog, synthetic
 from fedsift.errors import FileProblem, ParameterError, PolicyViolation
-from fedsift.evaluate import Case, Comparison, cells, compare
-from fedsift.evaluate.cells import Contestant
-from fedsift.evaluate.journal import Journal
-from fedsift.evaluate.peers import PEERS, missing_package, peer_named, peer_selection
+from fedsift.lab.compare import (
+    Case,
+    Comparison,
+    cells,
+    compare,
+)
+from fedsift.lab.compare.cells import Contestant
+from fedsift.lab.compare.journal import Journal
+from fedsift.lab.peers import PEERS, missing_package, peer_named, peer_selection
 
 PLAIN = {"security": "plain", "verify": False, "models": ["knn"], "folds": 2, "permutations": 1}
 
@@ -141,7 +146,7 @@ def test_a_leak_is_found(monkeypatch):
 
 
 def _html(comparison):
-    from fedsift.evaluate.compare_html import render
+    from fedsift.lab.compare.html import render
 
     return render(comparison)
 

@@ -7,12 +7,12 @@ import pytest
 
 import fedsift as fs
 from fedsift.errors import ParameterError
-from fedsift.evaluate.cases import Case, Pooled, joint_target, take_rows, with_permuted_labels
-from fedsift.evaluate.leak_check import check_chance, round_of, shuffles_of
-from fedsift.evaluate.metrics import class_scores, precision_and_recall, variance_of_guessing
-from fedsift.evaluate.splits import copies_of, count_copies, make_splits
-from fedsift.evaluate.stability import stability
-from fedsift.evaluate.summary import mean_over_splits, paired_difference
+from fedsift.lab.compare.cases import Case, Pooled, joint_target, take_rows, with_permuted_labels
+from fedsift.lab.compare.leak_check import check_chance, round_of, shuffles_of
+from fedsift.lab.compare.metrics import class_scores, precision_and_recall, variance_of_guessing
+from fedsift.lab.compare.splits import copies_of, count_copies, make_splits
+from fedsift.lab.compare.stability import stability
+from fedsift.lab.compare.summary import mean_over_splits, paired_difference
 
 
 def subsets(rng, n_runs, n_features, size, bias=0.0):

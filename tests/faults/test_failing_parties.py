@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from fedsift.crypto.wire import Ciphertexts
+from fedsift.engine import run_embedded
+from fedsift.engine.session import Address, Session
 from fedsift.errors import AlignmentError, BadFrame, FedsiftError, PartyFailed, UndeclaredFlow
-from fedsift.methods import filter_messages as wire
-from fedsift.methods import filters
-from fedsift.methods.filter_scores import Params
+from fedsift.methods.filter import label_holder as filters
+from fedsift.methods.filter import messages as wire
+from fedsift.methods.filter.ranking import Params
 from fedsift.protocol import Codec, PublicArray, handles
-from fedsift.runtime import run_embedded
-from fedsift.runtime.session import Address, Session
 from helpers import bank_and_registry, labelled
 from toy_protocol import TOY, Answerer, Asker, Helper
 

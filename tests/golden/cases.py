@@ -114,8 +114,8 @@ def run_at_sites(setting: str, *steps: tuple[str, dict[str, Any]]) -> Run:
 
     def run():
         from fedsift.cli.prepare import prepare, read_job
-        from fedsift.selectors.chain_joint import run_chain
-        from fedsift.selectors.joint import run_joint
+        from fedsift.jobs.chain_joint import run_chain
+        from fedsift.jobs.run import run_joint
         from joint_helpers import at_sites
 
         with tempfile.TemporaryDirectory() as name:

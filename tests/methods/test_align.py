@@ -12,10 +12,10 @@ import fedsift as fs
 from cli.cli_helpers import call
 from fedsift.crypto import psi
 from fedsift.crypto.wire import Ciphertexts
+from fedsift.engine import run_embedded
 from fedsift.errors import AlignmentError, BadCiphertext, MissingPackage, PartyFailed
-from fedsift.methods import align
-from fedsift.runtime import run_embedded
-from fedsift.selectors.align import intersect
+from fedsift.jobs import align
+from fedsift.jobs.align_here import intersect
 
 
 def ids_of(*texts):

@@ -5,6 +5,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fedsift as fs
+from fedsift.engine import run_embedded
 from fedsift.errors import (
     ColumnError,
     ParameterError,
@@ -13,11 +14,19 @@ from fedsift.errors import (
     PolicyViolation,
     ValueProblem,
 )
-from fedsift.maths import anchor, moments, unsupervised
-from fedsift.methods import dcfs, dcfs_messages, dcfs_settings
+from fedsift.maths import moments
+from fedsift.methods.dcfs import anchor, unsupervised
+from fedsift.methods.dcfs import (
+    coordinator as dcfs,
+)
+from fedsift.methods.dcfs import (
+    messages as dcfs_messages,
+)
+from fedsift.methods.dcfs import (
+    settings as dcfs_settings,
+)
+from fedsift.methods.dcfs.selector import DCFSSelector
 from fedsift.protocol import PublicArray, handles
-from fedsift.runtime import run_embedded
-from fedsift.selectors.dcfs import DCFSSelector
 from helpers import received
 
 

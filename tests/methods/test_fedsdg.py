@@ -10,10 +10,10 @@ from torch import nn
 
 import fedsift as fs
 from fedsift.data import Federation, split_vertical
+from fedsift.engine import run_embedded
 from fedsift.errors import FedsiftError
-from fedsift.methods import fedsdg
-from fedsift.runtime import run_embedded
-from fedsift.selectors.fedsdg_settings import params_for
+from fedsift.methods.fedsdg import label_holder as fedsdg
+from fedsift.methods.fedsdg.settings import params_for
 from tests.fedsdg_runs import assert_same_run, course, quick, shifted
 
 # Encryption changes nothing

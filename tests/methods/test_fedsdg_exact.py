@@ -10,10 +10,10 @@ from torch import nn
 import fedsift as fs
 from fedsift.data import PartyTable, split_vertical
 from fedsift.errors import FedsiftError
-from fedsift.maths.elimination import elimination_costs
-from fedsift.methods.fedsdg_inputs import InputEncoder
-from fedsift.methods.fedsdg_local import LocalPart, PartData
-from fedsift.methods.fedsdg_messages import Params
+from fedsift.methods.fedsdg.elimination import elimination_costs
+from fedsift.methods.fedsdg.inputs import InputEncoder
+from fedsift.methods.fedsdg.local_part import LocalPart, PartData
+from fedsift.methods.fedsdg.messages import Params
 from fedsift.report.html import render
 from tests.fedsdg_runs import assert_same_run, course, quick, shifted
 

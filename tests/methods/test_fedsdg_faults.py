@@ -5,12 +5,12 @@ import pytest
 
 from fedsdg_helpers import moons, params, parties, train
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
+from fedsift.engine import run_embedded
 from fedsift.errors import PartyFailed
-from fedsift.methods import fedsdg
-from fedsift.methods import fedsdg_messages as wire
-from fedsift.methods.fedsdg_client import FeatureHolder
+from fedsift.methods.fedsdg import label_holder as fedsdg
+from fedsift.methods.fedsdg import messages as wire
+from fedsift.methods.fedsdg.feature_holder import FeatureHolder
 from fedsift.protocol import DrivingRole, MaskedArray, PublicArray
-from fedsift.runtime import run_embedded
 
 HOLDER = "label-holder"
 SCHEMES = ("bgv", "plain")

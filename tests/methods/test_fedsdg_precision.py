@@ -2,7 +2,7 @@
 
 The layer rounds in two places, embeddings and output gradients, and adds noise of the same size to
 what leaves a party; everything else is exact. Bounds for one step follow from that
-(``fedsift.maths.layer_numbers``); over several steps they add up.
+(``fedsift.methods.fedsdg.layer_numbers``); over several steps they add up.
 """
 
 import numpy as np
@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from fedsift.maths.layer_numbers import LayerNumbers
-from fedsift.methods.fedsdg_layer import GuestLayer, OpenLayer, OwnedLayer, sum_of_outputs
+from fedsift.methods.fedsdg.layer import GuestLayer, OpenLayer, OwnedLayer, sum_of_outputs
+from fedsift.methods.fedsdg.layer_numbers import LayerNumbers
 
 SHAPES = [(256, 16, 16), (32, 4, 2), (64, 16, 1)]
 NOT_VACUOUS = 50

@@ -5,16 +5,16 @@ import pytest
 from scipy.stats import ks_2samp, kstest
 
 from fedsdg_helpers import moons, params, parties, train
-from fedsift.attacks.layer_views import record
-from fedsift.crypto.matmul import exact_product, reduced
+from fedsift.crypto.layer.api import exact_product, reduced
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
+from fedsift.engine.session import Address, Session
 from fedsift.errors import FedsiftError, PolicyViolation, UndeclaredFlow
-from fedsift.methods import fedsdg
-from fedsift.methods import fedsdg_messages as wire
+from fedsift.lab.attacks.fedsdg.layer_views import record
+from fedsift.methods.fedsdg import label_holder as fedsdg
+from fedsift.methods.fedsdg import messages as wire
+from fedsift.methods.fedsdg.selector import FedSDGSelector
 from fedsift.protocol import MaskedArray, Policy, PublicArray
 from fedsift.protocol.message import NOTHING
-from fedsift.runtime.session import Address, Session
-from fedsift.selectors.fedsdg import FedSDGSelector
 from helpers import received
 
 HOLDER = "label-holder"

@@ -6,13 +6,13 @@ import pytest
 
 import fedsift as fs
 from fedsift.data import PartyTable, Target, synthetic
-from fedsift.maths import uncertainty
-from fedsift.methods.filter_features import bin_table
-from fedsift.methods.filter_scores import contingency
-from fedsift.methods.filters import LabelHolder
+from fedsift.data.anonymous import anonymised
+from fedsift.methods.filter import uncertainty
+from fedsift.methods.filter.features import bin_table
+from fedsift.methods.filter.label_holder import LabelHolder
+from fedsift.methods.filter.ranking import contingency
 from fedsift.report import curves, html, text
 from fedsift.result import SelectionResult
-from fedsift.selectors.anonymous import anonymised
 from helpers import labelled
 
 N_ROWS = 240

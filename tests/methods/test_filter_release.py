@@ -9,15 +9,23 @@ import pytest
 
 import fedsift as fs
 from fedsift.data import PartyTable, Target
+from fedsift.engine import run_embedded
 from fedsift.errors import ParameterError, PolicyViolation
-from fedsift.maths import scores
-from fedsift.maths.release import Release
-from fedsift.maths.scores import gini_error_bound
-from fedsift.methods import filter_messages, filter_release, filters_horizontal
-from fedsift.methods.filter_features import fixed_bins
-from fedsift.methods.filter_scores import Params, contingency, plain_scores
+from fedsift.methods.filter import (
+    coordinator as filters_horizontal,
+)
+from fedsift.methods.filter import (
+    messages as filter_messages,
+)
+from fedsift.methods.filter import (
+    release as filter_release,
+)
+from fedsift.methods.filter import scores
+from fedsift.methods.filter.features import fixed_bins
+from fedsift.methods.filter.ranking import Params, contingency, plain_scores
+from fedsift.methods.filter.scores import gini_error_bound
+from fedsift.privacy.release import Release
 from fedsift.result import SelectionResult
-from fedsift.runtime import run_embedded
 from helpers import received, run_filter
 
 EDGES = [-1.0, -0.5, 0.0, 0.5, 1.0]

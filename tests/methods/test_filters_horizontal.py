@@ -8,11 +8,11 @@ from sklearn.feature_selection import chi2, f_classif
 
 import fedsift as fs
 from fedsift.data import PartyTable, Target, synthetic
+from fedsift.engine import run_embedded
 from fedsift.errors import ParameterError
-from fedsift.methods import filters_horizontal
-from fedsift.methods.filter_horizontal_messages import MaskedSums
-from fedsift.methods.filter_scores import Params, plain_scores
-from fedsift.runtime import run_embedded
+from fedsift.methods.filter import coordinator as filters_horizontal
+from fedsift.methods.filter.horizontal_messages import MaskedSums
+from fedsift.methods.filter.ranking import Params, plain_scores
 from helpers import labelled, received
 
 SCORES = ["gini", "f", "mi", "chi2", "iv", "variance"]

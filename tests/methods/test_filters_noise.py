@@ -8,11 +8,11 @@ import pytest
 import fedsift as fs
 from fedsift.data import PartyTable, Target
 from fedsift.errors import ParameterError, PolicyViolation
-from fedsift.methods.filter_horizontal_messages import CountsBelow, Moments
-from fedsift.methods.filter_member import Member
-from fedsift.methods.filter_messages import ScoresWanted
-from fedsift.methods.filter_scores import Params, plain_scores
-from fedsift.methods.filters import FeatureHolder
+from fedsift.methods.filter.horizontal_messages import CountsBelow, Moments
+from fedsift.methods.filter.label_holder import FeatureHolder
+from fedsift.methods.filter.member import Member
+from fedsift.methods.filter.messages import ScoresWanted
+from fedsift.methods.filter.ranking import Params, plain_scores
 from fedsift.protocol import PublicArray
 from fedsift.result import SelectionResult
 

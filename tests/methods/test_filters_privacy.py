@@ -6,12 +6,12 @@ import pytest
 
 import fedsift as fs
 from fedsift.crypto.wire import Ciphertexts
+from fedsift.engine.session import Address, Session
 from fedsift.errors import PolicyViolation, UndeclaredFlow
-from fedsift.methods import filter_messages as wire
-from fedsift.methods import filters
-from fedsift.methods.filter_scores import Params
+from fedsift.methods.filter import label_holder as filters
+from fedsift.methods.filter import messages as wire
+from fedsift.methods.filter.ranking import Params
 from fedsift.protocol import PublicArray
-from fedsift.runtime.session import Address, Session
 from helpers import bank_and_registry, labelled, received, run_filter
 
 
@@ -65,8 +65,8 @@ def test_with_scores_the_label_holder_gets_no_counts():
 
 def test_masked_products_do_not_depend_on_the_bins():
     """The label holder decrypts u and v itself: they are uniform whatever the bins are."""
-    from fedsift.crypto.counts import BinnedRows, ColumnSpec
-    from fedsift.crypto.counts_bgv import BGVColumnGuest, BGVColumnOwner
+    from fedsift.crypto.columns.api import BinnedRows, ColumnSpec
+    from fedsift.crypto.columns.bgv import BGVColumnGuest, BGVColumnOwner
 
     n = 64
     y = np.where(np.arange(n) % 2, 1, -1)[:, None]

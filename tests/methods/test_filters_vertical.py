@@ -10,8 +10,8 @@ from sklearn.metrics import mutual_info_score
 import fedsift as fs
 from fedsift.data import PartyTable, Target, synthetic
 from fedsift.errors import ParameterError, PartyFailed
-from fedsift.maths.scores import gini_error_bound
-from fedsift.methods.filter_scores import Params, plain_scores
+from fedsift.methods.filter.ranking import Params, plain_scores
+from fedsift.methods.filter.scores import gini_error_bound
 from helpers import bank_and_registry, labelled, run_filter
 
 SCORES = ["gini", "f", "mi", "chi2", "iv", "variance"]
@@ -227,7 +227,7 @@ def test_scores_alone_are_refused_where_they_need_divisions(score):
 
 def test_counts_that_do_not_add_up_are_noticed(monkeypatch):
     """A feature holder that lies about its bins is caught by the class sizes."""
-    from fedsift.methods import filters
+    from fedsift.methods.filter import label_holder as filters
 
     honest = filters.FeatureHolder._shuffled_bins
 

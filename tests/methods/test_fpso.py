@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fedsift as fs
 from fedsift.crypto.masking import unmask_sum
+from fedsift.engine import run_embedded
 from fedsift.errors import (
     ColumnError,
     ParameterError,
@@ -18,11 +19,12 @@ from fedsift.errors import (
     ProtocolError,
     ValueProblem,
 )
-from fedsift.methods import fpso, fpso_baselines, fpso_messages
-from fedsift.methods.fpso_local import Params, fewest_rows
+from fedsift.lab.baselines import fpso as fpso_baselines
+from fedsift.methods.fpso import messages as fpso_messages
+from fedsift.methods.fpso import third_party as fpso
+from fedsift.methods.fpso.local_search import Params, fewest_rows
+from fedsift.methods.fpso.selector import FPSOSelector
 from fedsift.protocol import handles
-from fedsift.runtime import run_embedded
-from fedsift.selectors.fpso import FPSOSelector
 from helpers import labelled, received
 
 QUICK = {"n_iterations": 6, "n_rounds": 2, "n_particles": 10, "random_state": 0}

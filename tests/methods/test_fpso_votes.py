@@ -5,14 +5,22 @@ import pandas as pd
 import pytest
 
 import fedsift as fs
+from fedsift.engine import run_embedded
 from fedsift.errors import ParameterError, PolicyViolation, ProtocolError
-from fedsift.maths import block_votes
-from fedsift.methods import fpso, fpso_messages, fpso_votes
-from fedsift.methods.fpso_local import Params
-from fedsift.methods.fpso_votes import Blocks, Voter, number_of_blocks
+from fedsift.methods.fpso import block_votes
+from fedsift.methods.fpso import (
+    messages as fpso_messages,
+)
+from fedsift.methods.fpso import (
+    third_party as fpso,
+)
+from fedsift.methods.fpso import (
+    votes as fpso_votes,
+)
+from fedsift.methods.fpso.local_search import Params
+from fedsift.methods.fpso.votes import Blocks, Voter, number_of_blocks
 from fedsift.protocol import handles
 from fedsift.result import SelectionResult
-from fedsift.runtime import run_embedded
 from helpers import labelled, received
 from joint_helpers import at_sites, horizontal, rows_homes, run_joint
 

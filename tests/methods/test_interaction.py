@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 
 from fedsift.data import Federation, catalog, split_vertical, synthetic
+from fedsift.engine import run_embedded
 from fedsift.errors import ColumnError, DataError, ParameterError, PartyFailed
-from fedsift.maths import interaction as measures
-from fedsift.maths.interaction_fixed import OwnColumns, simulate
-from fedsift.methods import interaction
-from fedsift.methods.interaction_messages import Params
-from fedsift.runtime import run_embedded
-from fedsift.selectors.interaction import InteractionSelector
+from fedsift.methods.interaction import label_owner as interaction
+from fedsift.methods.interaction import measures
+from fedsift.methods.interaction.fixed_point import OwnColumns, simulate
+from fedsift.methods.interaction.messages import Params
+from fedsift.methods.interaction.selector import InteractionSelector
 from helpers import labelled
 
 

@@ -6,9 +6,9 @@ import pytest
 from benchmarks.suites.interaction import suite
 from benchmarks.suites.interaction.accuracy import accuracy, summary, xor_data, xor_trials
 from fedsift.data import catalog
-from fedsift.maths.interaction import oracle
-from fedsift.maths.interaction_fixed import simulate
-from fedsift.selectors.interaction import InteractionSelector
+from fedsift.methods.interaction.fixed_point import simulate
+from fedsift.methods.interaction.measures import oracle
+from fedsift.methods.interaction.selector import InteractionSelector
 
 
 def order_of(selector, n_select):

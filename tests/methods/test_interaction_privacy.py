@@ -7,13 +7,13 @@ import pytest
 import fedsift as fs
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.data import split_vertical
+from fedsift.engine import run_embedded
+from fedsift.engine.session import Address, Session
 from fedsift.errors import PolicyViolation, UndeclaredFlow
-from fedsift.methods import interaction
-from fedsift.methods import interaction_messages as wire
-from fedsift.methods.interaction_messages import Params, messages_used
-from fedsift.runtime import run_embedded
-from fedsift.runtime.session import Address, Session
-from fedsift.selectors.interaction import InteractionSelector
+from fedsift.methods.interaction import label_owner as interaction
+from fedsift.methods.interaction import messages as wire
+from fedsift.methods.interaction.messages import Params, messages_used
+from fedsift.methods.interaction.selector import InteractionSelector
 from helpers import labelled, received
 
 

@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fedsift.selectors.interaction import InteractionSelector
+from fedsift.methods.interaction.selector import InteractionSelector
 
 SELECTORS = [
     InteractionSelector(),

@@ -5,10 +5,13 @@ import pytest
 
 import fedsift as fs
 from fedsift.data.part import read_part
+from fedsift.engine import run_embedded
 from fedsift.errors import PartyFailed, PolicyViolation
-from fedsift.methods import findings, meeting
-from fedsift.methods.findings import Asked, is_fixed
-from fedsift.methods.meeting_messages import (
+from fedsift.jobs import collect as findings
+from fedsift.jobs import setup as meeting
+from fedsift.jobs.collect import ResultNeeds, is_fixed
+from fedsift.jobs.run import Home, run_joint
+from fedsift.jobs.setup_messages import (
     Agreement,
     Briefing,
     HolderAgreement,
@@ -19,12 +22,10 @@ from fedsift.methods.meeting_messages import (
     Words,
     WordsWanted,
 )
-from fedsift.methods.meeting_terms import Seat
+from fedsift.jobs.setup_terms import Seat
+from fedsift.jobs.spec import JointJob
 from fedsift.protocol import Codec, Message, PublicArray
 from fedsift.protocol.policy import OPEN
-from fedsift.runtime import run_embedded
-from fedsift.selectors.joint import Home, run_joint
-from fedsift.selectors.joint_job import JointJob
 from joint_helpers import (
     CLASSES,
     COLUMNS,
@@ -252,18 +253,18 @@ class TestFindings:
         fixed = ["1 of 2 columns of 'shop' have the same value in every row."]
         own = ["shop: missing values of 1 features count as their mean.", "shop: secret 7.25"]
 
-        outcome = self.find({"names": ["spend", "visits"], "remarks": own}, Asked(order=True))
+        outcome = self.find({"names": ["spend", "visits"], "remarks": own}, ResultNeeds(order=True))
         found = outcome.value["shop"]
         assert found.facts == {"names": ["spend", "visits"], "remarks": own[:1]}
 
-        outcome = self.find({"remarks": own}, Asked(), remarks=fixed)
+        outcome = self.find({"remarks": own}, ResultNeeds(), remarks=fixed)
         assert outcome.value["shop"].table_remarks == tuple(fixed)
         assert all(b"7.25" not in entry.frame for entry in outcome.transcript.entries)
 
     def test_gates_come_by_name(self):
         facts = {"selected": ["spend"], "gate_means": np.array([0.25, 0.75])}
 
-        found = self.find(facts, Asked(gates=True)).value["shop"].facts
+        found = self.find(facts, ResultNeeds(gates=True)).value["shop"].facts
 
         assert (found["names"], found["selected"]) == (["visits", "spend"], ["spend"])
         assert found["gate_means"].tolist() == [0.25, 0.75]
@@ -276,7 +277,7 @@ class TestFindings:
         monkeypatch.setitem(findings.Guest.handlers, findings.OrderWanted, lie)
 
         with pytest.raises(PartyFailed, match="'shop'"):
-            self.find({"names": ["spend", "visits"]}, Asked(order=True))
+            self.find({"names": ["spend", "visits"]}, ResultNeeds(order=True))
 
     def test_free_text_is_that_partys_failure(self, monkeypatch):
         async def chat(self, ask, net):
@@ -285,7 +286,7 @@ class TestFindings:
         monkeypatch.setitem(findings.Guest.handlers, findings.RemarksWanted, chat)
 
         with pytest.raises(PartyFailed, match="none of the known sentences"):
-            self.find({}, Asked())
+            self.find({}, ResultNeeds())
 
     def test_remarks_name_own_columns_only(self):
         text = "a+b: column 'visits' is constant; it tells nothing."

@@ -8,13 +8,13 @@ import pytest
 
 from fedsift.crypto.shuffle import SecretOrder
 from fedsift.data import Federation, PartyTable
-from fedsift.maths.knn_mi import estimate
-from fedsift.methods import vfps
-from fedsift.methods import vfps_search as search
-from fedsift.methods.vfps_local import Params, Ranking, part_of_distance, standardised
+from fedsift.engine import run_embedded
+from fedsift.methods.vfps import leader as vfps
+from fedsift.methods.vfps import search
+from fedsift.methods.vfps.distances import Params, Ranking, part_of_distance, standardised
+from fedsift.methods.vfps.knn_mi import estimate
+from fedsift.methods.vfps.selector import VFPSSelector
 from fedsift.report.text import render
-from fedsift.runtime import run_embedded
-from fedsift.selectors.vfps import VFPSSelector
 from vfps_helpers import ALLOWING, blobs, federation, oracle, run, scores
 
 SWITCHES = list(itertools.product([True, False], [True, False]))
@@ -294,7 +294,7 @@ def test_a_search_that_cannot_keep_all_parts_finds_the_same(monkeypatch):
     fed = federation(*blobs(120, 8))
     settings = {"strategy": "greedy", "n_participants": 2}
     kept = run(fed, **settings).value
-    monkeypatch.setattr("fedsift.methods.vfps._MOST_KEPT_NUMBERS", 1000)
+    monkeypatch.setattr("fedsift.methods.vfps.leader._MOST_KEPT_NUMBERS", 1000)
     again = run(fed, **settings).value
     assert again.found.importances == kept.found.importances
     assert any("sent again" in remark for remark in again.remarks)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from fedsift.crypto.blinding import SUM_BITS
 from fedsift.crypto.shuffle import SecretOrder
 from fedsift.data import split_vertical
-from fedsift.maths.knn_mi import Alike, exact_terms
-from fedsift.methods import vfps
-from fedsift.methods.vfps_local import Params, Ranking, cap_bits, part_bits, standardised
-from fedsift.runtime import run_embedded
+from fedsift.engine import run_embedded
+from fedsift.methods.vfps import leader as vfps
+from fedsift.methods.vfps.blinding import SUM_BITS
+from fedsift.methods.vfps.distances import Params, Ranking, cap_bits, part_bits, standardised
+from fedsift.methods.vfps.knn_mi import Alike, exact_terms
 
 
 @pytest.mark.parametrize("m", [2, 3, 20])

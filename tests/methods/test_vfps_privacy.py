@@ -7,10 +7,10 @@ from fedsift.crypto import shuffle
 from fedsift.crypto.masking import MaskingKey
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, PartyFailed, PolicyViolation
-from fedsift.methods import vfps_messages as wire
-from fedsift.methods.vfps_parties import Participant
+from fedsift.methods.vfps import messages as wire
+from fedsift.methods.vfps.aggregator import Participant
+from fedsift.methods.vfps.selector import VFPSSelector
 from fedsift.protocol import MaskedArray, Policy
-from fedsift.selectors.vfps import VFPSSelector
 from vfps_helpers import ALL_KINDS, ALLOWING, blobs, federation, received, run
 
 SUMS = (wire.GroupDistances, wire.PairedGroupDistances, wire.SinglePartyDistances)
@@ -59,7 +59,7 @@ def test_rounded_parts_look_random_and_only_their_sum_is_the_groups():
 
 
 def test_rounded_distances_of_a_run_go_out_once():
-    from fedsift.methods.vfps_parties import Aggregator
+    from fedsift.methods.vfps.aggregator import Aggregator
 
     class Asking(Aggregator):
         async def _add_rounded(self, batch, runs, net):
@@ -120,7 +120,7 @@ def test_no_query_row_is_told_to_a_participant_twice():
 
 def test_sums_are_blinded_afresh_for_every_group_and_query():
     """The same sum asked for twice comes back with other numbers and the same order."""
-    from fedsift.crypto import blinding
+    from fedsift.methods.vfps import blinding
 
     for scheme in ("plain", "bgv"):
         owner = blinding.own_sums(scheme)
@@ -147,7 +147,7 @@ def test_sums_are_blinded_afresh_for_every_group_and_query():
 
 @pytest.mark.parametrize("scheme", ["bgv", "paillier", "plain"])
 def test_blinded_sums_are_exact_at_the_ends_of_their_range(scheme):
-    from fedsift.crypto import blinding
+    from fedsift.methods.vfps import blinding
 
     owner = blinding.own_sums(scheme)
     guest = blinding.join_sums(owner.keys)
@@ -205,7 +205,7 @@ def test_a_policy_can_forbid_strategies_that_compare_overlapping_groups(strategy
 
 def test_the_aggregator_refuses_what_a_leader_did_not_declare():
     """A leader that asks for more than its messages say gets nothing."""
-    from fedsift.methods.vfps import Leader
+    from fedsift.methods.vfps.leader import Leader
 
     class Greedy(Leader):
         form, groups = "paired", None
@@ -221,8 +221,9 @@ def test_the_aggregator_refuses_what_a_leader_did_not_declare():
 
 
 def _run_with(leader_class=None, aggregator=None, **settings):
-    from fedsift.methods import vfps, vfps_local
-    from fedsift.runtime import run_embedded
+    from fedsift.engine import run_embedded
+    from fedsift.methods.vfps import distances as vfps_local
+    from fedsift.methods.vfps import leader as vfps
 
     fed = federation(*blobs(60, 8))
     params = vfps_local.Params(scheme="plain", seed=0, n_queries=6, **settings)
@@ -235,7 +236,7 @@ def _run_with(leader_class=None, aggregator=None, **settings):
 
 
 def test_a_query_asked_again_is_refused_in_separate_designs():
-    from fedsift.methods.vfps import Leader
+    from fedsift.methods.vfps.leader import Leader
 
     class Repeating(Leader):
         async def _collect(self, members, queries, net):
@@ -285,8 +286,9 @@ def distances(scheme, blob):
          "rounded parts"],
 )  # fmt: skip
 def test_a_party_that_answers_nonsense_ends_the_run_with_a_clear_error(strategy, answer):
-    from fedsift.methods import vfps, vfps_local
-    from fedsift.runtime import run_embedded
+    from fedsift.engine import run_embedded
+    from fedsift.methods.vfps import distances as vfps_local
+    from fedsift.methods.vfps import leader as vfps
 
     fed = federation(*blobs(200, 8))
     params = vfps_local.Params(scheme="plain", seed=0, n_queries=6, strategy=strategy)
@@ -318,8 +320,8 @@ def test_the_ledger_says_who_learned_what():
 
 def test_the_noise_of_a_blinded_sum_stays_below_what_the_flooding_covers(monkeypatch):
     """Factors per slot are dense polynomials; their noise must not outgrow its bound."""
-    from fedsift.crypto import blinding
-    from fedsift.crypto.seal import SealPublic
+    from fedsift.crypto.schemes.seal import SealPublic
+    from fedsift.methods.vfps import blinding
 
     bounds = []
     hide = SealPublic.hide_circuit

@@ -7,7 +7,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from benchmarks.suites.vfps import secure as vfps_secure
 from benchmarks.suites.vfps.measures import run_method
 from fedsift.data import split_vertical
-from fedsift.methods.vfps_local import Params
+from fedsift.methods.vfps.distances import Params
 
 CASES = [
     ("group-testing", "separate"),

@@ -10,10 +10,10 @@ from sklearn.pipeline import make_pipeline
 
 from fedsift.data import split_horizontal
 from fedsift.errors import ColumnError, ParameterError, PolicyViolation, ValueProblem
+from fedsift.methods.vfps.selector import VFPSSelector
 from fedsift.protocol import Policy
 from fedsift.report.text import render
 from fedsift.result import SelectionResult
-from fedsift.selectors.vfps import VFPSSelector
 from vfps_helpers import ALLOWING, blobs, federation
 
 PLAIN = {"security": "plain", "n_queries": 30, "random_state": 0}

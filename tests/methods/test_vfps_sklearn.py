@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fedsift.selectors.vfps import VFPSSelector
+from fedsift.methods.vfps.selector import VFPSSelector
 
 SELECTORS = [
     VFPSSelector(),

@@ -12,15 +12,13 @@ import numpy as np
 
 from fedsift.data import Federation, split_horizontal, split_vertical
 from fedsift.errors import PartyFailed
+from fedsift.methods.dcfs.selector import DCFSSelector
+from fedsift.methods.fedsdg.selector import FedSDGSelector
+from fedsift.methods.filter.selector import FilterSelector
+from fedsift.methods.fpso.selector import FPSOSelector
+from fedsift.methods.interaction.selector import InteractionSelector
+from fedsift.methods.vfps.selector import VFPSSelector
 from fedsift.protocol.role import Role
-from fedsift.selectors import (
-    DCFSSelector,
-    FedSDGSelector,
-    FilterSelector,
-    FPSOSelector,
-    InteractionSelector,
-    VFPSSelector,
-)
 
 
 class Cut(Exception):

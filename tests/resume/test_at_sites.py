@@ -3,7 +3,7 @@
 import pytest
 
 from fedsift.errors import PartyFailed
-from fedsift.selectors.joint import run_joint
+from fedsift.jobs.run import run_joint
 from joint_helpers import HUB, at_sites, columns_homes, horizontal, rows_homes, vertical
 from resume.resume_helpers import failing_party, kinds_of
 

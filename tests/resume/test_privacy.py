@@ -9,9 +9,9 @@ from fedsift.crypto.masking import MaskingKey
 from fedsift.data import Federation
 from fedsift.data.state_files import Checkpoints
 from fedsift.errors import ParameterError
-from fedsift.methods import vfps_messages as wire
-from fedsift.methods.vfps_local import Params
-from fedsift.methods.vfps_participant import Participant
+from fedsift.methods.vfps import messages as wire
+from fedsift.methods.vfps.distances import Params
+from fedsift.methods.vfps.participant import Participant
 from fedsift.protocol import PublicArray
 from resume.resume_helpers import CASES, cut_run, n_messages
 
@@ -157,7 +157,8 @@ async def begun(participant, run, unit, rows):
     hello = wire.Introduction(N_ROWS, 3, 3, "group-testing")
     joined = await participant.handle(hello, door)
     leader = MaskingKey.generate()
-    from fedsift.crypto import blinding, shuffle
+    from fedsift.crypto import shuffle
+    from fedsift.methods.vfps import blinding
 
     sealed = shuffle.deal(shuffle.new_secret(), leader, joined.key)
     owner = blinding.own_sums("plain")

@@ -26,7 +26,7 @@ import pytest
 
 from fault_helpers import LIMIT_SECONDS, Attempt, Run, set_limits, wait_until_connected
 from fedsift.deploy import processes
-from fedsift.deploy.hub_session import HubSession
+from fedsift.deploy.flare.hub_session import HubSession
 from fedsift.deploy.kits import make_kits
 from fedsift.deploy.local import SUBMITTER, LocalFederation
 from fedsift.deploy.party import set_party

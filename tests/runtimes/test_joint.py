@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 import fedsift as fs
+from fedsift.config.toml_write import toml_text
 from fedsift.crypto.envelope import OrganisationKey
-from fedsift.data.outline import TableOutline, TargetOutline
+from fedsift.data.remote_table import TableOutline, TargetOutline
+from fedsift.deploy.letters import warrant_job
+from fedsift.deploy.member import Member
 from fedsift.deploy.site import OWN_FILE, make_site
 from fedsift.deploy.site_files import HUB, HUB_FILE, SITE_FILE, public_text
-from fedsift.deploy.toml_write import toml_text
 from fedsift.errors import (
     AlignmentError,
     BadEnvelope,
@@ -23,14 +25,12 @@ from fedsift.errors import (
     PolicyViolation,
     UndeclaredFlow,
 )
-from fedsift.methods.fpso import Participant
-from fedsift.methods.fpso_messages import Candidates
+from fedsift.jobs.run import Home, plan_joint, run_joint
+from fedsift.jobs.spec import JointJob
+from fedsift.methods.fpso.messages import Candidates
+from fedsift.methods.fpso.third_party import Participant
 from fedsift.result import SelectionResult
-from fedsift.runtime.letters import warrant_job
-from fedsift.runtime.member import Member
-from fedsift.runtime.memory import MemoryHub
-from fedsift.selectors.joint import Home, plan_joint, run_joint
-from fedsift.selectors.joint_job import JointJob
+from fedsift.testing.memory import MemoryHub
 from joint_helpers import (
     COLUMNS,
     columns_homes,

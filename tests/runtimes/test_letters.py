@@ -9,6 +9,20 @@ from threading import Thread
 import pytest
 
 from fedsift.crypto.envelope import OrganisationKey
+from fedsift.deploy import member as members
+from fedsift.deploy.letters import (
+    Report,
+    check_warrant,
+    fingerprint_of,
+    job_arguments,
+    job_text,
+    open_news,
+    open_report,
+    seal_report,
+    telling,
+    warrant_job,
+)
+from fedsift.deploy.member import Member, refusal
 from fedsift.errors import (
     BadEnvelope,
     BadFrame,
@@ -21,21 +35,7 @@ from fedsift.errors import (
     RunEnded,
     SiteUnreachable,
 )
-from fedsift.runtime import member as members
-from fedsift.runtime.letters import (
-    Report,
-    check_warrant,
-    fingerprint_of,
-    job_arguments,
-    job_text,
-    open_news,
-    open_report,
-    seal_report,
-    telling,
-    warrant_job,
-)
-from fedsift.runtime.member import Member, refusal
-from fedsift.runtime.memory import MemoryHub
+from fedsift.testing.memory import MemoryHub
 from relay_helpers import QUICK, at_home
 from toy_protocol import TOY, Answerer, Asker, Helper
 

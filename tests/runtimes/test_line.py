@@ -5,10 +5,10 @@ import threading
 import pytest
 
 from fedsift.crypto.envelope import OrganisationKey
+from fedsift.engine.remote import secure_transport as sealed
+from fedsift.engine.remote.secure_transport import SealedLine
 from fedsift.errors import BadEnvelope, Disagreement, RunEnded, SiteUnreachable
-from fedsift.runtime import sealed
-from fedsift.runtime.memory import Lost, MemoryHub, Parcel
-from fedsift.runtime.sealed import SealedLine
+from fedsift.testing.memory import Lost, MemoryHub, Parcel
 from relay_helpers import Sites
 
 MARKER = b"a marker that must not be readable"

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from fedsift.crypto.envelope import OrganisationKey
+from fedsift.deploy.letters import open_news, seal_news
+from fedsift.engine.snapshot import News, NewsDesk
 from fedsift.errors import BadEnvelope
+from fedsift.jobs.run import run_joint
 from fedsift.protocol import Policy
-from fedsift.runtime.letters import open_news, seal_news
-from fedsift.runtime.news import News, NewsDesk
-from fedsift.selectors.joint import run_joint
 from joint_helpers import COLUMNS, HUB, at_sites, columns_homes, horizontal, rows_homes, vertical
 
 NETWORK = {
@@ -122,7 +122,7 @@ class TestTheHub:
     @pytest.fixture
     def hub(self, tmp_path):
         pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed")
-        from fedsift.runtime.flare import HubController
+        from fedsift.deploy.flare.executor import HubController
 
         made = HubController("job", {})
         made._sites, made._folder = ("bank", "shop"), tmp_path

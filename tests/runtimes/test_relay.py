@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 
 from fedsift.data import split_vertical
+from fedsift.engine import EMBEDDED, run_embedded
+from fedsift.engine.local import run_embedded as embedded
+from fedsift.engine.remote import server as relay_desk
 from fedsift.errors import ParameterError, PolicyViolation
-from fedsift.methods import filters, interaction
-from fedsift.methods.filter_scores import Params
-from fedsift.methods.interaction_messages import Params as InteractionParams
+from fedsift.methods.execution import history_of
+from fedsift.methods.filter import label_holder as filters
+from fedsift.methods.filter.ranking import Params
+from fedsift.methods.interaction import label_owner as interaction
+from fedsift.methods.interaction.messages import Params as InteractionParams
 from fedsift.protocol import Absent, Policy
-from fedsift.runtime import EMBEDDED, relay_desk, run_embedded
-from fedsift.runtime.embedded import run_embedded as embedded
-from fedsift.selectors.execution import history_of
 from helpers import bank_and_registry, labelled
 from relay_helpers import Sites, at_home
 from toy_protocol import TOY, Answerer, Asker, Helper, Question
@@ -220,7 +222,7 @@ def test_the_observer_is_told_at_every_site():
 
 def test_no_engine_is_loaded_before_it_is_needed():
     code = (
-        "import sys, fedsift, fedsift.runtime.member, fedsift.cli; print('nvflare' in sys.modules)"
+        "import sys, fedsift, fedsift.deploy.member, fedsift.cli; print('nvflare' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+from fedsift.deploy.letters import Report
+from fedsift.engine.remote.transport import Patience
 from fedsift.errors import (
     ColumnError,
     Disagreement,
@@ -18,9 +20,7 @@ from fedsift.errors import (
     ValueProblem,
 )
 from fedsift.protocol import Policy, handles
-from fedsift.runtime.letters import Report
-from fedsift.runtime.line import Patience
-from fedsift.runtime.memory import Lost, MemoryHub
+from fedsift.testing.memory import Lost, MemoryHub
 from relay_helpers import QUICK, Sites, at_home
 from toy_protocol import TOY, Answer, Answerer, Asker, Helper, Question, SubQuestion
 

@@ -5,10 +5,10 @@ import threading
 import numpy as np
 import pytest
 
+from fedsift.engine.remote.transport import Patience
 from fedsift.errors import FedsiftError, PartyFailed
 from fedsift.protocol import DrivingRole, Message, Protocol, Role, handles, message
-from fedsift.runtime.line import Patience
-from fedsift.runtime.memory import Lost, MemoryHub, Parcel
+from fedsift.testing.memory import Lost, MemoryHub, Parcel
 from relay_helpers import Sites, at_home
 
 MARKER = "a marker that must not be readable"

@@ -5,7 +5,7 @@ import pytest
 
 import fedsift as fs
 from fedsift.errors import PartyFailed, PolicyViolation
-from fedsift.selectors.joint import run_joint
+from fedsift.jobs.run import run_joint
 from joint_helpers import (
     COLUMNS,
     HUB,

@@ -4,13 +4,13 @@ import msgspec
 import pytest
 
 from fedsift import Federation, FilterSelector, InteractionSelector
+from fedsift.data.anonymous import anonymised
 from fedsift.data.part import read_part
 from fedsift.errors import ColumnError, DataError, PolicyViolation
+from fedsift.jobs.run import Home, run_joint
 from fedsift.protocol import Policy
 from fedsift.protocol.codec import Codec
 from fedsift.report import html, text
-from fedsift.selectors.anonymous import anonymised
-from fedsift.selectors.joint import Home, run_joint
 from joint_helpers import COLUMNS, columns_homes, horizontal, people, rows_homes, vertical
 
 HIDING = Policy(min_security_bits=0, min_bin_size=1, anonymous_names=True)

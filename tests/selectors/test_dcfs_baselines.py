@@ -6,8 +6,8 @@ from sklearn.feature_selection import f_classif
 
 import fedsift as fs
 from fedsift.errors import ParameterError
-from fedsift.maths import unsupervised
-from fedsift.selectors.dcfs_baselines import BASELINES, baseline_scores
+from fedsift.lab.baselines.dcfs import BASELINES, baseline_scores
+from fedsift.methods.dcfs import unsupervised
 
 
 @pytest.fixture(scope="module")

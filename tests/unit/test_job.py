@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsift.config.job import MethodSchema, load_job
+from fedsift.config.parties import POLICY_KEYS, load_party
+from fedsift.config.toml import line_numbers
 from fedsift.errors import FedsiftError, JobError
-from fedsift.job import MethodSchema, load_job
-from fedsift.job_parties import POLICY_KEYS, load_party
 from fedsift.protocol import Policy
-from fedsift.toml_check import line_numbers
 
 METHODS = {
     "filter": MethodSchema(

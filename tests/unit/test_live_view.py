@@ -9,11 +9,11 @@ import pytest
 from sklearn.datasets import load_wine
 
 from fedsift import Chain, FPSOSelector, InteractionSelector, split_vertical
+from fedsift.engine.session import Progress
+from fedsift.engine.snapshot import MOST_STEPS, NewsDesk
 from fedsift.report.live import LiveView
 from fedsift.report.live_server import LOOPBACK, LiveServer
 from fedsift.result import Disclosure, SelectionResult, Traffic, TrafficRow
-from fedsift.runtime.news import MOST_STEPS, NewsDesk
-from fedsift.runtime.session import Progress
 
 EVIL = "<img src=x onerror=alert(1)>"
 ROW = Disclosure("bank", "label holder", EVIL, "feature holder", "scores", "one", "open numbers",

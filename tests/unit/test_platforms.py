@@ -30,7 +30,7 @@ CODE = textwrap.dedent(
     import fedsift.cli
 
     # Members of a federation are POSIX processes, and say so.
-    skipped = ("fedsift.deploy", "fedsift.runtime.flare")
+    skipped = ("fedsift.deploy", "fedsift.deploy.flare.executor")
     for found in pkgutil.walk_packages(fs.__path__, "fedsift."):
         if not found.name.startswith(skipped) and not found.name.endswith("__main__"):
             try:

@@ -8,9 +8,9 @@ import pytest
 
 import fedsift as fs
 from cli.cli_helpers import CELL, Workshop
-from fedsift import sinks
+from fedsift.config.job import Trackers
 from fedsift.errors import FileProblem, JobError, MissingPackage
-from fedsift.job import Trackers
+from fedsift.report import trackers as sinks
 from fedsift.result import SelectionResult
 
 EPOCHS = tuple(

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from fedsift.engine import run_embedded
+from fedsift.engine.threads import one_thread_each
 from fedsift.protocol import handles
-from fedsift.runtime import run_embedded
-from fedsift.runtime.threads import one_thread_each
 from toy_protocol import TOY, Answer, Answerer, Asker, Helper, Question
 
 

@@ -15,16 +15,16 @@ import numpy as np
 
 from benchmarks.suites.dcfs.accuracy import summary
 from benchmarks.suites.dcfs.rankings import Task, source_of, task
-from fedsift.attacks import anchor_views
-from fedsift.attacks.anchor_views import (
+from fedsift.data import catalog
+from fedsift.lab.attacks.dcfs import anchor_views
+from fedsift.lab.attacks.dcfs.anchor_views import (
     Recording,
     seen_by_coordinator,
     seen_by_member,
     seen_openly,
 )
-from fedsift.data import catalog
-from fedsift.methods.dcfs_settings import Params
-from fedsift.selectors.dcfs import MAX_AUTO_ANCHORS
+from fedsift.methods.dcfs.selector import MAX_AUTO_ANCHORS
+from fedsift.methods.dcfs.settings import Params
 
 DATA_SETS = {
     "smoke": ("generated",),

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from fedsift.data import Federation, catalog, split_horizontal
-from fedsift.maths import anchor
-from fedsift.methods import dcfs_settings
-from fedsift.selectors.dcfs import DCFSSelector
-from fedsift.selectors.dcfs_baselines import baseline_scores
+from fedsift.lab.baselines.dcfs import baseline_scores
+from fedsift.methods.dcfs import anchor
+from fedsift.methods.dcfs import settings as dcfs_settings
+from fedsift.methods.dcfs.selector import DCFSSelector
 
 
 def federation_of(job: dict[str, Any]) -> Federation:

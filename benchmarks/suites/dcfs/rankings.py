@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.data import catalog
-from fedsift.maths import anchor
-from fedsift.maths.unsupervised import borda, local_selection
-from fedsift.methods.dcfs_settings import ANCHOR_RANGE
-from fedsift.selectors.dcfs import MAX_AUTO_ANCHORS
+from fedsift.methods.dcfs import anchor
+from fedsift.methods.dcfs.selector import MAX_AUTO_ANCHORS
+from fedsift.methods.dcfs.settings import ANCHOR_RANGE
+from fedsift.methods.dcfs.unsupervised import borda, local_selection
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What private selections by interactions or of participants would need: why none is offered.
 
-Neighbours, choices and budgets are those of :mod:`fedsift.maths.release`.
+Neighbours, choices and budgets are those of :mod:`fedsift.privacy.release`.
 
 *Interactions* (measure ``miw``). Columns that are standardised by their own rows have no bound: one
 extreme value shrinks all others. So let columns be cut in two at points known beforehand, into -1
@@ -44,7 +44,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import digamma
 
-from fedsift.maths.release import Release
+from fedsift.privacy.release import Release
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

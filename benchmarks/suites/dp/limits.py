@@ -18,9 +18,10 @@ from benchmarks.suites.dp.bounds import (
     without_hub,
 )
 from benchmarks.suites.dp.rows import N_SELECTED, Mask, Sample
-from fedsift.maths import interaction, knn_mi
-from fedsift.maths.privacy import source_of
-from fedsift.maths.release import Release, choose
+from fedsift.methods.interaction import measures as interaction
+from fedsift.methods.vfps import knn_mi
+from fedsift.privacy.mechanisms import source_of
+from fedsift.privacy.release import Release, choose
 
 _K, _PARTICIPANTS, _CHOSEN = 3, 4, 2
 _RELEVANCE = 0.2

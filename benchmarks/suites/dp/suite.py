@@ -21,7 +21,8 @@ from typing import Any
 from benchmarks.suites.dp.limits import drawn_by_interactions, limits, selected_by_interactions
 from benchmarks.suites.dp.rows import DATA, DELTAS, EPSILONS, LARGE, N_SELECTED, Mask, Sample, row
 from fedsift.data import split_horizontal, split_vertical
-from fedsift.selectors import FilterSelector, FPSOSelector
+from fedsift.methods.filter.selector import FilterSelector
+from fedsift.methods.fpso.selector import FPSOSelector
 
 _SEEDS = {"smoke": 2, "regular": 10, "paper": 30}
 _NO_NOISE = 999_999.0

@@ -21,8 +21,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from fedsift.data import Federation, catalog, split_vertical
-from fedsift.selectors.fedsdg import FedSDGSelector
-from fedsift.selectors.fedsdg_baselines import fedsdg_baseline
+from fedsift.lab.baselines.fedsdg import fedsdg_baseline
+from fedsift.methods.fedsdg.selector import FedSDGSelector
 
 METHODS = (
     "fedsdg",

@@ -19,11 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.store import machine_facts
-from fedsift.attacks import embedding_regression, gradient_labels, weight_regression
-from fedsift.attacks.layer_views import Recording, Weakness, record
 from fedsift.data import Federation, catalog, split_vertical
 from fedsift.errors import FedsiftError
-from fedsift.methods.fedsdg_messages import Params
+from fedsift.lab.attacks.fedsdg import (
+    embedding_regression,
+    gradient_labels,
+    weight_regression,
+)
+from fedsift.lab.attacks.fedsdg.layer_views import Recording, Weakness, record
+from fedsift.methods.fedsdg.messages import Params
 
 Integers = npt.NDArray[np.int64]
 Echo = Callable[[str], None]

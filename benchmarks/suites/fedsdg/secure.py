@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.suites.fedsdg.accuracy import load, split
 from benchmarks.worker import peak_memory
 from fedsift.data import Federation
-from fedsift.selectors.fedsdg import FedSDGSelector
+from fedsift.methods.fedsdg.selector import FedSDGSelector
 
 Job = Mapping[str, Any]
 
@@ -147,7 +147,7 @@ def _reshare(model: FedSDGSelector, he: str) -> None:
     Sizes on the wire do not depend on how weights are split into shares, so one share is zero here;
     a real training never has such shares.
     """
-    from fedsift.maths.layer_numbers import RING_BITS
+    from fedsift.methods.fedsdg.layer_numbers import RING_BITS
 
     holder = model._parts[model._layout.label_holder]
     modulus = _plain_modulus(model, RING_BITS)
@@ -161,7 +161,7 @@ def _reshare(model: FedSDGSelector, he: str) -> None:
 
 
 def _plain_modulus(model: FedSDGSelector, bits: int) -> int:
-    from fedsift.crypto.matmul import own_layer
+    from fedsift.crypto.layer.api import own_layer
 
     params = model.params_
     shape = (params.batch_size, params.embedding, params.outputs)

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.suites.fpso.runs import load
-from fedsift.attacks import accuracy_profile as attack
 from fedsift.data import split_horizontal
-from fedsift.methods import fpso
-from fedsift.methods.fpso_local import Params
-from fedsift.runtime import run_embedded
+from fedsift.engine import run_embedded
+from fedsift.lab.attacks.fpso import accuracy_profile as attack
+from fedsift.methods.fpso import third_party as fpso
+from fedsift.methods.fpso.local_search import Params
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

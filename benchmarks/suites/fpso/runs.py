@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.data import Federation, catalog, split_horizontal
-from fedsift.maths import subset_fitness, swarm
-from fedsift.methods import fpso
-from fedsift.methods.fpso_baselines import random_subset, relief_subsets
-from fedsift.methods.fpso_local import LocalSearch, Params, classes_of, fewest_rows
-from fedsift.runtime import run_embedded
+from fedsift.engine import run_embedded
+from fedsift.lab.baselines.fpso import random_subset, relief_subsets
+from fedsift.methods.fpso import subset_fitness, swarm
+from fedsift.methods.fpso import third_party as fpso
+from fedsift.methods.fpso.local_search import LocalSearch, Params, classes_of, fewest_rows
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

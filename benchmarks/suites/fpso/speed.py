@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.suites.fpso.runs import load
-from fedsift.maths.subset_fitness import KnnFitness, scaled, stratified_folds
+from fedsift.methods.fpso.subset_fitness import KnnFitness, scaled, stratified_folds
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

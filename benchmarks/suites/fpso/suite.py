@@ -147,9 +147,12 @@ def _name(job: Job) -> str:
 
 def fingerprint() -> str:
     """Digest of the sources that results depend on."""
-    from fedsift.attacks import accuracy_profile
-    from fedsift.maths import relief, subset_fitness, swarm
-    from fedsift.methods import fpso, fpso_baselines, fpso_local
+    from fedsift.lab.attacks.fpso import accuracy_profile
+    from fedsift.lab.baselines import fpso as fpso_baselines
+    from fedsift.lab.baselines import relief
+    from fedsift.methods.fpso import local_search as fpso_local
+    from fedsift.methods.fpso import subset_fitness, swarm
+    from fedsift.methods.fpso import third_party as fpso
 
     modules = (accuracy_profile, relief, subset_fitness, swarm, fpso, fpso_baselines, fpso_local)
     digest = hashlib.sha256()

@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.data import catalog
-from fedsift.maths import interaction, scores
 from fedsift.maths.binning import cut, quantile_edges
+from fedsift.methods.filter import scores
+from fedsift.methods.interaction import measures as interaction
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]

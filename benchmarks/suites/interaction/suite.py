@@ -93,9 +93,9 @@ def generated(n_rows: int, seed: int = 0) -> tuple[Any, Any]:
 
 def measure(job: dict[str, Any]) -> dict[str, Any]:
     """One secure run: its cost, its operations, and whether its order is the right one."""
-    from fedsift.maths.interaction import oracle
-    from fedsift.maths.interaction_fixed import simulate
-    from fedsift.selectors.interaction import InteractionSelector
+    from fedsift.methods.interaction.fixed_point import simulate
+    from fedsift.methods.interaction.measures import oracle
+    from fedsift.methods.interaction.selector import InteractionSelector
 
     if job["data"] == "generated":
         X, y = generated(job["rows"])

@@ -22,21 +22,21 @@ import msgspec
 from nvflare.apis.fl_context import FLContext
 
 from benchmarks.suites.runtime.echo import PROTOCOL, Steps, build_nodes
+from fedsift.config.job import load_job
 from fedsift.data import catalog
-from fedsift.deploy.flare_files import RESOURCES
-from fedsift.deploy.hub_session import HubSession
-from fedsift.deploy.job_folder import job_folder
+from fedsift.deploy.flare.executor import LETTER_SUFFIX, SiteExecutor
+from fedsift.deploy.flare.files import RESOURCES
+from fedsift.deploy.flare.hub_session import HubSession
+from fedsift.deploy.flare.job_folder import job_folder
 from fedsift.deploy.kits import Kit
+from fedsift.deploy.letters import open_report, telling, warrant_job
 from fedsift.deploy.site import Site
 from fedsift.deploy.site_files import HUB, load_site
+from fedsift.engine import Player
+from fedsift.engine.session import Observer
 from fedsift.errors import MemberDown
-from fedsift.job import load_job
-from fedsift.runtime import Player
-from fedsift.runtime.flare import LETTER_SUFFIX, SiteExecutor
-from fedsift.runtime.letters import open_report, telling, warrant_job
-from fedsift.runtime.session import Observer
-from fedsift.selectors.joint_job import JointJob
-from fedsift.selectors.registry import schemas
+from fedsift.jobs.spec import JointJob
+from fedsift.methods.registry import schemas
 
 ECHO_CLASS = "benchmarks.suites.runtime.flare.EchoExecutor"
 _POLL_SECONDS = 0.5

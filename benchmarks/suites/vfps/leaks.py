@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.suites.vfps.measures import run_method
-from fedsift.attacks.distance_reconstruction import (
+from fedsift.data import Federation, split_vertical
+from fedsift.lab.attacks.vfps.distance_reconstruction import (
     CuriousLeader,
     likeness,
     solve_parts,
     subtract_geometries,
 )
-from fedsift.data import Federation, split_vertical
-from fedsift.methods.vfps_local import Params, standardised
+from fedsift.methods.vfps.distances import Params, standardised
 
 DESIGNS: dict[str, dict[str, Any]] = {
     "group-testing, separate": {},

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from fedsift.data import Federation, catalog, split_vertical
-from fedsift.maths.knn_mi import Alike, exact_terms
-from fedsift.methods import vfps
-from fedsift.methods.vfps_local import Params, standardised
-from fedsift.methods.vfps_messages import MESSAGES
+from fedsift.engine import run_embedded
+from fedsift.methods.vfps import leader as vfps
+from fedsift.methods.vfps.distances import Params, standardised
+from fedsift.methods.vfps.knn_mi import Alike, exact_terms
+from fedsift.methods.vfps.messages import MESSAGES
 from fedsift.protocol import Policy
-from fedsift.runtime import run_embedded
 
 
 def generated(n_rows: int, n_features: int, n_classes: int, seed: int) -> tuple[Any, Any]:
@@ -119,7 +119,7 @@ def secure_training(job: dict[str, Any]) -> dict[str, Any]:
     its columns and adds up; per batch and column one gradient is masked and decrypted. One output
     only, whatever the number of classes, and fedsift's own Paillier: a cautious comparison.
     """
-    from fedsift.crypto.paillier import PaillierPrivateKey
+    from fedsift.crypto.schemes.paillier import PaillierPrivateKey
 
     federation = federation_of(job)
     rows, features = federation.n_rows, federation.n_features

@@ -16,15 +16,15 @@ import numpy as np
 
 from benchmarks.suites.vfps.measures import run_method
 from fedsift.data import Federation, catalog, split_vertical
-from fedsift.maths.knn_mi import Alike, estimate, exact_terms, term_of_row
-from fedsift.methods import vfps_search as search
-from fedsift.methods.vfps_local import (
+from fedsift.methods.vfps import search
+from fedsift.methods.vfps.distances import (
     STRATEGIES,
     Params,
     cap_bits,
     part_of_distance,
     standardised,
 )
+from fedsift.methods.vfps.knn_mi import Alike, estimate, exact_terms, term_of_row
 
 Echo = Callable[[str], None]
 DATA = {"synthesis": 5, "g2_4": 4, "g2_128": 4, "bank": 4, "unbalance": 2}

@@ -20,9 +20,9 @@ import numpy as np
 
 from benchmarks.suites.vfps.measures import run_method
 from fedsift.data import catalog, split_vertical
-from fedsift.maths.knn_mi import Alike, estimate, exact_terms
-from fedsift.methods import vfps_search as search
-from fedsift.methods.vfps_local import Params, standardised
+from fedsift.methods.vfps import search
+from fedsift.methods.vfps.distances import Params, standardised
+from fedsift.methods.vfps.knn_mi import Alike, estimate, exact_terms
 
 Echo = Callable[[str], None]
 DATA = {

@@ -37,7 +37,7 @@ def align(
     with errors_as_exit_codes():
         from fedsift.cli import output
         from fedsift.data.files import read_frame
-        from fedsift.selectors.align import intersect
+        from fedsift.jobs.align_here import intersect
 
         named = _named(files)
         output.check_writable(out)

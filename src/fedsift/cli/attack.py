@@ -22,8 +22,8 @@ from fedsift.cli.tables import table
 from fedsift.errors import ParameterError
 
 if TYPE_CHECKING:
-    from fedsift.evaluate.attack import AttackReport, AttackRow
-    from fedsift.evaluate.attack_recording import JobRun
+    from fedsift.lab.attacks.attack import AttackReport, AttackRow
+    from fedsift.lab.attacks.recording import JobRun
 
 RESULT, REPORT = "attack.json", "attack.html"
 NOT_DECLARED = 5
@@ -83,14 +83,14 @@ def attack(
 
 
 def _on_all(profile: Profile, only: list[str], echo: Any) -> AttackReport:
-    from fedsift.evaluate.attack_suite import run_attacks
+    from fedsift.lab.attacks.suite import run_attacks
 
     return run_attacks(profile.value, only, echo)
 
 
 def _on_job(path: Path, echo: Any) -> AttackReport:
     from fedsift.cli.prepare import read_job
-    from fedsift.evaluate.attack_job import attack_run, refuse_without_attacks
+    from fedsift.lab.attacks.job import attack_run, refuse_without_attacks
 
     job = read_job(path)
     refuse_without_attacks(job.method)
@@ -100,7 +100,7 @@ def _on_job(path: Path, echo: Any) -> AttackReport:
 def _recorded(job: Any) -> JobRun:
     """Run the job with everything kept; checkpoints of an interrupted run are left alone."""
     from fedsift.cli.prepare import ReadyJob, ReadyTables, prepare
-    from fedsift.evaluate.attack_job import record_federation, record_tables
+    from fedsift.lab.attacks.job import record_federation, record_tables
 
     ready = prepare(job)
     if isinstance(ready, ReadyTables):
@@ -123,7 +123,7 @@ def _present(report: AttackReport, out: Path | None, *, as_json: bool) -> None:
     if as_json:
         echo_json({"files": {k: str(p) for k, p in paths.items()}, "report": report})
         return
-    from fedsift.evaluate.attack_page import headline, legend
+    from fedsift.lab.attacks.page import headline, legend
 
     screen = console()
     screen.print(f"\n[bold]{shown(headline(report))}[/bold]\n")
@@ -135,7 +135,7 @@ def _present(report: AttackReport, out: Path | None, *, as_json: bool) -> None:
 
 
 def _rows_table(report: AttackReport) -> Any:
-    from fedsift.evaluate.attack_page import against, found_text, used_text
+    from fedsift.lab.attacks.page import against, found_text, used_text
 
     made = table(
         "What the attacks recovered", "attack", "attacker used", "against", "recovered", "guess",
@@ -158,14 +158,14 @@ def _rows_table(report: AttackReport) -> Any:
 
 def _written(report: AttackReport, out: Path) -> dict[str, Path]:
     from fedsift.cli.output import write_all
-    from fedsift.evaluate.attack_page import render
+    from fedsift.lab.attacks.page import render
 
     write_all(out, {RESULT: report.to_json(), REPORT: render(report)})
     return {"result": out / RESULT, "report": out / REPORT}
 
 
 def _list(*, as_json: bool) -> None:
-    from fedsift.evaluate.attack_suite import ATTACKS
+    from fedsift.lab.attacks.suite import ATTACKS
 
     if as_json:
         fields = ("name", "method", "attacker", "uses", "aims_at", "measure", "declared_as")

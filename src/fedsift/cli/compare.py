@@ -24,7 +24,7 @@ from fedsift.cli.common import (
 from fedsift.errors import ParameterError
 
 if TYPE_CHECKING:
-    from fedsift.evaluate.comparison import Comparison
+    from fedsift.lab.compare.comparison import Comparison
 
 COMPARISON, REPORT, TEXT = "comparison.json", "report.html", "comparison.txt"
 JOURNAL = ".compare-journal.jsonl"
@@ -79,7 +79,7 @@ def compare(
     """Compare methods on the same folds, with controls; writes comparison.json and report.html."""
     with errors_as_exit_codes():
         from fedsift.cli import output
-        from fedsift.evaluate.comparing import compare as run
+        from fedsift.lab.compare.run import compare as run
 
         data, contestants, settings, directory = _read(files, profile.value)
         directory = out or directory
@@ -112,9 +112,9 @@ def _read(files: list[Path], profile: str) -> tuple[Any, Any, dict[str, Any], Pa
     """Data, methods, settings and place for the outcome."""
     from fedsift.cli.prepare import read_job
     from fedsift.data import catalog
-    from fedsift.evaluate.compare_data import case_of, cases_of_jobs
-    from fedsift.evaluate.compare_file import PROFILES, is_compare_file, load_compare_file
-    from fedsift.selectors.registry import schemas
+    from fedsift.lab.compare.data import case_of, cases_of_jobs
+    from fedsift.lab.compare.file import PROFILES, is_compare_file, load_compare_file
+    from fedsift.methods.registry import schemas
 
     if any(is_compare_file(path) for path in files):
         if len(files) > 1:
@@ -141,8 +141,8 @@ def _read(files: list[Path], profile: str) -> tuple[Any, Any, dict[str, Any], Pa
 def _present(directory: Path, comparison: Comparison, *, as_json: bool, quiet: bool) -> None:
     """Write the files and show the table."""
     from fedsift.cli import output
-    from fedsift.evaluate import compare_html
-    from fedsift.evaluate.compare_view import suspects_of
+    from fedsift.lab.compare import html as compare_html
+    from fedsift.lab.compare.view import suspects_of
 
     text = comparison.text()
     output.write_all(

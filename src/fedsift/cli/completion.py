@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from fedsift.cli.common import errors_as_exit_codes
+from fedsift.config.toml import meant
 from fedsift.errors import ParameterError
-from fedsift.toml_check import meant
 
 SHELLS = ("bash", "zsh", "fish", "powershell")
 VARIABLE = "_FEDSIFT_COMPLETE"

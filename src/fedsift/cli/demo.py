@@ -59,7 +59,7 @@ def demo(
 def _scene() -> tuple[Federation, Any]:
     """Three parties that share the rows of a public data set, and the estimator."""
     from fedsift.data import catalog, split_vertical
-    from fedsift.selectors import FilterSelector
+    from fedsift.methods.filter.selector import FilterSelector
 
     data = catalog.load("breast_cancer", as_frame=True)
     federation = split_vertical(

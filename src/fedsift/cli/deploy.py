@@ -172,8 +172,8 @@ def party(
         from fedsift.deploy.kits import load_kit
         from fedsift.deploy.party import PartyData, load_policy, set_party
         from fedsift.deploy.site_files import load_site
+        from fedsift.methods.registry import schemas
         from fedsift.protocol import Policy
-        from fedsift.selectors.registry import schemas
 
         loaded = load_kit(kit, "organisation")
         kinds = frozenset(kind for schema in schemas().values() for kind in schema.kinds)
@@ -204,7 +204,7 @@ def party(
 
 def _disclosures(policy: Any) -> Any:
     """What the methods of a policy could disclose, and whether it lets them."""
-    from fedsift.selectors.registry import METHODS, joint_declarations
+    from fedsift.methods.registry import METHODS, joint_declarations
 
     takes = [m for m in METHODS if policy.methods is None or m.name in policy.methods]
     declared = [("any", declaration) for declaration in joint_declarations()]

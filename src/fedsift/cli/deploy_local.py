@@ -20,8 +20,8 @@ from fedsift.cli.live import Live
 from fedsift.errors import ParameterError
 
 if TYPE_CHECKING:
+    from fedsift.config.job import Job
     from fedsift.deploy.local import LocalFederation
-    from fedsift.job import Job
 
 _DATASET, _LABEL = "breast_cancer", "diagnosis"
 _TICK_SECONDS = 1.0
@@ -123,7 +123,7 @@ def _toy(folder: Path, parties: int | None, method: str | None) -> Path:
     """A job on a shipped data set, cut into as many parties."""
     from fedsift.data import catalog
     from fedsift.deploy.toy import QUICK, Toy, write_toy
-    from fedsift.selectors.registry import method_named
+    from fedsift.methods.registry import method_named
 
     name = method_named(method or "filter").name
     quick = QUICK[name]

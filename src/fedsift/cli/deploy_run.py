@@ -138,7 +138,7 @@ def _status_of(kit: Kit) -> dict[str, Any]:
 
 
 def _hub_seen_by(kit: Kit) -> dict[str, Any]:
-    from fedsift.deploy.hub_session import HubSession
+    from fedsift.deploy.flare.hub_session import HubSession
 
     with HubSession(kit) as session:
         members = session.connected()

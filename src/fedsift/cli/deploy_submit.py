@@ -17,8 +17,8 @@ from fedsift.cli.live import Live, live_page
 from fedsift.errors import ConfigError, PartyFailed, RunEnded, SiteUnreachable
 
 if TYPE_CHECKING:
+    from fedsift.config.job import Job
     from fedsift.deploy.submit import JobState, Watcher
-    from fedsift.job import Job
     from fedsift.result import SelectionResult
 
 _DAY_SECONDS = 86400.0

@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from fedsift.cli.common import AsJson, console, echo_json, errors_as_exit_codes, shown, typed
+from fedsift.config.toml import meant, possible
 from fedsift.errors import FileProblem, ParameterError, PartyError
-from fedsift.toml_check import meant, possible
 
 _LABELS = ("label", "target", "class", "outcome", "default", "diagnosis", "churn", "y")
 _IDS = ("id", "customer_id", "patient_id", "person_id", "client_id", "user_id", "customer", "key")
@@ -140,7 +140,7 @@ def _answers(
     asker: _Asker, columns: Mapping[Path, list[str]], given: Mapping[str, str | None]
 ) -> dict[str, str | None]:
     """Setting, label, id and method: given, or asked for with a proposal."""
-    from fedsift.selectors.registry import METHODS
+    from fedsift.methods.registry import METHODS
 
     tables = list(columns.values())
     shared = [name for name in tables[0] if all(name in names for names in tables[1:])]

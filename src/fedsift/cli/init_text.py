@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedsift.deploy.toml_write import toml_value
+from fedsift.config.toml_write import toml_value
 
 _MOST_FEATURES = 10
 _LONGEST_NAME = 40
@@ -118,7 +118,7 @@ def _data(draft: Draft) -> list[str]:
 
 def _method(draft: Draft) -> list[str]:
     """What is set, and every other parameter with its default as a comment."""
-    from fedsift.selectors.registry import method_named
+    from fedsift.methods.registry import method_named
 
     method = method_named(draft.method)
     known = dict(method.parameters)

@@ -13,11 +13,11 @@ import typer
 from fedsift.cli.common import one_line
 
 if TYPE_CHECKING:
+    from fedsift.config.job import Job
     from fedsift.deploy.submit import JobState
-    from fedsift.job import Job
+    from fedsift.engine.session import Observer, Progress
     from fedsift.report.live import LiveView
     from fedsift.result import SelectionResult
-    from fedsift.runtime.session import Observer, Progress
 
 Live = Annotated[
     bool, typer.Option("--live", help="Serve a page on this machine that shows the job running.")

@@ -14,8 +14,8 @@ from fedsift.cli.common import AsJson, console, echo_json, errors_as_exit_codes,
 from fedsift.cli.tables import table
 
 if TYPE_CHECKING:
+    from fedsift.methods.registry import Method
     from fedsift.protocol.message import Declaration
-    from fedsift.selectors.registry import Method
 
 
 def methods(
@@ -24,7 +24,7 @@ def methods(
 ) -> None:
     """List the methods of this version and what they disclose."""
     with errors_as_exit_codes():
-        from fedsift.selectors.registry import METHODS, method_named
+        from fedsift.methods.registry import METHODS, method_named
 
         chosen = METHODS if name is None else (method_named(name),)
         if as_json:
@@ -81,7 +81,7 @@ def _disclosures(method: Method, setting: str) -> Table:
 
 
 def _around() -> Table:
-    from fedsift.selectors.registry import joint_declarations
+    from fedsift.methods.registry import joint_declarations
 
     title = "Any method on the parties' own tables: who may learn what before and after it"
     return _learned(title, joint_declarations())

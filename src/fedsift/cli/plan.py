@@ -20,10 +20,10 @@ from fedsift.cli.common import (
 from fedsift.cli.tables import learned_table, table
 
 if TYPE_CHECKING:
+    from fedsift.config.job import Job
     from fedsift.costs import Estimate
     from fedsift.data import Federation
-    from fedsift.job import Job
-    from fedsift.selectors.execution import Plan
+    from fedsift.methods.execution import Plan
 
 
 def plan(

@@ -18,8 +18,8 @@ from fedsift.cli.tables import table
 from fedsift.errors import FedsiftError
 
 if TYPE_CHECKING:
+    from fedsift.config.job import Job
     from fedsift.costs import Estimate
-    from fedsift.job import Job
     from fedsift.result import SelectionResult
 
 _log = logging.getLogger(__name__)
@@ -89,10 +89,10 @@ def _predicted_steps(ready: Any) -> Estimate | None:
     """The cost of all steps of a chained job."""
     import msgspec
 
+    from fedsift.config.steps import PREDICT
     from fedsift.costs import rates_of_this_machine
     from fedsift.costs.chain import estimate_steps
     from fedsift.costs.joint import tally_joint
-    from fedsift.job_steps import PREDICT
 
     names = [step.method for step in ready.job.steps]
     numbers = [number for number, name in enumerate(names, start=1) if name != PREDICT]

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedsift.config.job import OWN_PARTY, DataEntry, Job, load_job
+from fedsift.config.steps import PREDICT, TRAIN, TRAINING
 from fedsift.errors import ColumnError, ConfigError, ParameterError
-from fedsift.job import OWN_PARTY, DataEntry, Job, load_job
-from fedsift.job_steps import PREDICT, TRAIN, TRAINING
 
 if TYPE_CHECKING:
     from fedsift.data import Federation
+    from fedsift.engine.session import Observer
+    from fedsift.jobs.run import Home
+    from fedsift.jobs.spec import JointJob
+    from fedsift.methods.execution import Plan
     from fedsift.result import SelectionResult
-    from fedsift.runtime.session import Observer
-    from fedsift.selectors.execution import Plan
-    from fedsift.selectors.joint import Home
-    from fedsift.selectors.joint_job import JointJob
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ReadyTables:
 
     def run(self, observer: Observer | None = None) -> SelectionResult:
         """Carry it out by the stages that sites of their own would go through."""
-        from fedsift.selectors.joint import run_joint
+        from fedsift.jobs.run import run_joint
 
         result = run_joint(self.joint, self.homes, observer=observer, selector=self.selector)
         assert result is not None  # noqa: S101 - the chair is here
@@ -62,7 +62,7 @@ class ReadyTables:
 
     def plan(self) -> tuple[Federation, Plan]:
         """The federation, and who will learn what; sends nothing."""
-        from fedsift.selectors.joint import plan_joint
+        from fedsift.jobs.run import plan_joint
 
         return plan_joint(self.joint, self.homes)
 
@@ -104,8 +104,8 @@ class ReadySteps:
 
     def run(self, observer: Observer | None = None) -> SelectionResult:
         """Carry out all steps by the stages that sites of their own would go through."""
-        from fedsift.selectors.chain_joint import ChainScript
-        from fedsift.selectors.chain_results import PREDICTIONS
+        from fedsift.jobs.chain_joint import ChainScript
+        from fedsift.jobs.chain_results import PREDICTIONS
 
         def keep(text: str) -> None:
             self.files[PREDICTIONS] = text
@@ -124,7 +124,7 @@ class ReadySteps:
 
     def plan(self) -> tuple[Federation, Plan]:
         """The federation, and who will learn what; sends nothing."""
-        from fedsift.selectors.chain_joint import plan_chain
+        from fedsift.jobs.chain_joint import plan_chain
 
         return plan_chain(self.joint, self.homes)
 
@@ -135,7 +135,7 @@ Ready = ReadyJob | ReadyTables | ReadyChain | ReadySteps
 def read_job(path: Path, engine: str | None = None) -> Job:
     """Read a job file against the methods and data sets of this version."""
     from fedsift.data import catalog
-    from fedsift.selectors.registry import schemas
+    from fedsift.methods.registry import schemas
 
     return load_job(path, schemas(), catalog.names(), engine)
 
@@ -151,9 +151,9 @@ def prepare(job: Job) -> Ready:
         )
     if job.data.dataset is None:
         return prepare_tables(job)
+    from fedsift.methods.registry import method_named
     from fedsift.protocol import Policy
     from fedsift.protocol.policy import check_names
-    from fedsift.selectors.registry import method_named
 
     federation = _split(job.data, job.data.dataset, job.seed)
     _refuse_too_many(job, federation.n_features)
@@ -173,7 +173,7 @@ def prepare(job: Job) -> Ready:
 
 def _as_others_see_it(result: SelectionResult, federation: Federation, job: Job) -> SelectionResult:
     """Without the names that parties keep to themselves."""
-    from fedsift.selectors.anonymous import anonymised
+    from fedsift.data.anonymous import anonymised
 
     hidden = [party for party, own in job.policies.items() if own.get("anonymous_names")]
     return anonymised(result, federation, hidden)
@@ -181,8 +181,8 @@ def _as_others_see_it(result: SelectionResult, federation: Federation, job: Job)
 
 def _chain(job: Job, policies: dict[str, Any]) -> Any:
     """The estimators of all steps, as one."""
-    from fedsift.selectors.chain import Chain
-    from fedsift.selectors.registry import method_named
+    from fedsift.jobs.chain import Chain
+    from fedsift.methods.registry import method_named
 
     steps, share = [], None
     for step in job.steps:
@@ -205,9 +205,9 @@ def _chain(job: Job, policies: dict[str, Any]) -> Any:
 def prepare_tables(job: Job, made_up: Mapping[str, Any] | None = None) -> ReadyTables | ReadySteps:
     """Read the parties' tables, or take made-up ones in their place."""
     from fedsift.data.part import read_part
+    from fedsift.jobs.run import Home
+    from fedsift.jobs.spec import JointJob
     from fedsift.protocol import Policy
-    from fedsift.selectors.joint import Home
-    from fedsift.selectors.joint_job import JointJob
 
     data, homes, names = job.data, {}, []
     _refuse_label_elsewhere(job)

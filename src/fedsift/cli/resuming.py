@@ -15,7 +15,7 @@ from fedsift.data.state_files import unfinished
 from fedsift.errors import ConfigError, FedsiftError, FileProblem, ProtocolError
 
 if TYPE_CHECKING:
-    from fedsift.job import Job
+    from fedsift.config.job import Job
 
 
 def check_place(job: Job, *, resume: bool) -> None:

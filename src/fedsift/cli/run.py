@@ -24,7 +24,7 @@ from fedsift.cli.live import Live, live_page
 from fedsift.cli.tables import features_table, learned_table, live_progress, steps_table
 
 if TYPE_CHECKING:
-    from fedsift.job import Job
+    from fedsift.config.job import Job
     from fedsift.result import SelectionResult
 
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedsift.config.toml import meant
 from fedsift.errors import ParameterError
-from fedsift.toml_check import meant
 
 if TYPE_CHECKING:
     from fedsift.cli.prepare import Ready
-    from fedsift.job import Job
-    from fedsift.job_parties import PartyEntry
+    from fedsift.config.job import Job
+    from fedsift.config.parties import PartyEntry
 
 NOTE = (
     "Tables are made up of numbers in the given shapes. What the organisations' own policies say, "

@@ -40,7 +40,7 @@ def split(
     with errors_as_exit_codes():
         from fedsift.data.files import read_frame
         from fedsift.deploy.toy import QUICK, Toy, write_toy
-        from fedsift.selectors.registry import method_named
+        from fedsift.methods.registry import method_named
 
         known = method_named(method)
         quick = QUICK[known.name]

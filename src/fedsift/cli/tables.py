@@ -16,9 +16,9 @@ from rich.table import Table
 from fedsift.cli.common import shown
 
 if TYPE_CHECKING:
+    from fedsift.engine.session import Observer, Progress
     from fedsift.report import ReportView
     from fedsift.result import SelectionResult
-    from fedsift.runtime.session import Observer, Progress
 
 
 _BAR_WIDTH = 20

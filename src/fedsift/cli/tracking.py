@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fedsift.errors import FedsiftError
 
 if TYPE_CHECKING:
-    from fedsift.job import Trackers
+    from fedsift.config.job import Trackers
     from fedsift.result import SelectionResult
 
 
@@ -19,7 +19,7 @@ def check_installed(trackers: Trackers) -> None:
     """Refuse trackers that are not installed, before anything runs."""
     if trackers.mlflow is None and trackers.tensorboard is None:
         return
-    from fedsift import sinks
+    from fedsift.report import trackers as sinks
 
     sinks.check_installed(
         mlflow=trackers.mlflow is not None, tensorboard=trackers.tensorboard is not None
@@ -45,7 +45,7 @@ def log(trackers: Trackers, result: SelectionResult, name: str, written: Path) -
     """
     if trackers.mlflow is None and trackers.tensorboard is None:
         return {}
-    from fedsift import sinks
+    from fedsift.report import trackers as sinks
 
     logged: dict[str, str] = {}
     try:

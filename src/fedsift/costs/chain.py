@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fedsift.costs.counts import Tally
 from fedsift.costs.estimate import Estimate, estimate
 from fedsift.costs.rates import Rates
-from fedsift.costs.tally import Tally
 from fedsift.data import Federation
-from fedsift.data.outline import JointFederation
-from fedsift.selectors.base import number_to_select
-from fedsift.selectors.chain import survivors
+from fedsift.data.remote_table import JointFederation
+from fedsift.jobs.chain import survivors
+from fedsift.methods.base import number_to_select
 
 _ASSUMED = "Steps after a selection are priced as if every party kept the same share of features."
 _NO_PREDICTION = "The prediction at the end is not part of the cost."

@@ -1,20 +1,20 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Cost of encrypted columns against secret rows (K1, :mod:`fedsift.crypto.counts`)."""
+"""Cost of encrypted columns against secret rows (K1, :mod:`fedsift.crypto.columns.api`)."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from fedsift.costs.tally import Ring, Tally
-from fedsift.costs.vectors import PaillierWork
-from fedsift.crypto.counts import ColumnSpec
-from fedsift.crypto.counts_bgv import BGVPlan, make_plan
-from fedsift.crypto.counts_paillier import Layout
-from fedsift.crypto.counts_plain import QuadraticWidths
+from fedsift.costs.counts import Ring, Tally
+from fedsift.costs.paillier import PaillierWork
+from fedsift.crypto.columns.api import ColumnSpec
+from fedsift.crypto.columns.bgv import BGVPlan, make_plan
+from fedsift.crypto.columns.paillier import Layout
+from fedsift.crypto.columns.plain import QuadraticWidths
 from fedsift.crypto.fixed_point import SignedPacking
-from fedsift.crypto.multiexp import MERGE_COST, _collapse_merges, group_size
+from fedsift.crypto.schemes.multiexp import MERGE_COST, _collapse_merges, group_size
 from fedsift.crypto.wire import PublicKeys
 
 _COLUMNS_AT_ONCE = 8

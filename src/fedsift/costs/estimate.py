@@ -11,9 +11,9 @@ from typing import Any
 
 from sklearn.base import clone
 
+from fedsift.costs.counts import Tally
 from fedsift.costs.measure import CROWD
 from fedsift.costs.rates import Rates
-from fedsift.costs.tally import Tally
 from fedsift.data import Federation
 
 _MATRIX, _SUBSET = "matrix", "subset"
@@ -107,13 +107,13 @@ def estimate(
 
 
 def _filter(federation: Federation, params: Any) -> _Walked:
-    from fedsift.costs.filters import tally_filter
+    from fedsift.methods.filter.costs import tally_filter
 
     return _Walked(tally_filter(federation, params))
 
 
 def _interaction(federation: Federation, params: Any) -> _Walked:
-    from fedsift.costs.interaction import tally_interaction
+    from fedsift.methods.interaction.costs import tally_interaction
 
     wanted = params.n_features_to_select
     if wanted is not None:
@@ -129,20 +129,20 @@ def _interaction(federation: Federation, params: Any) -> _Walked:
 
 
 def _vfps(federation: Federation, params: Any) -> _Walked:
-    from fedsift.costs.vfps import tally_vfps
+    from fedsift.methods.vfps.costs import tally_vfps
 
     remark = "How many rows become candidates depends on the data; a mean number is assumed."
     return _Walked(tally_vfps(federation, params), remarks=(remark,))
 
 
 def _dcfs(federation: Federation, params: Any) -> _Walked:
-    from fedsift.costs.dcfs import tally_dcfs
+    from fedsift.methods.dcfs.costs import tally_dcfs
 
     return _Walked(tally_dcfs(federation, params))
 
 
 def _fpso(federation: Federation, params: Any) -> _Walked:
-    from fedsift.costs.fpso import tally_fpso
+    from fedsift.methods.fpso.costs import tally_fpso
 
     remarks = ["Subsets are tried once; how many different ones a swarm meets is an estimate."]
     if params.classifier is not None:
@@ -151,7 +151,7 @@ def _fpso(federation: Federation, params: Any) -> _Walked:
 
 
 def _fedsdg(federation: Federation, params: Any) -> _Walked:
-    from fedsift.costs.fedsdg import epochs, tally_fedsdg
+    from fedsift.methods.fedsdg.costs import epochs, tally_fedsdg
 
     fewest, most = epochs(params)
     expected = tally_fedsdg(federation, params, most)

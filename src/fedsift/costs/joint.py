@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from fedsift.costs.tally import Tally, frame
+from fedsift.costs.counts import Tally, frame
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation
-from fedsift.methods import align, findings
-from fedsift.methods import meeting_messages as said
+from fedsift.jobs import align
+from fedsift.jobs import collect as findings
+from fedsift.jobs import setup_messages as said
+from fedsift.jobs.spec import JointJob
+from fedsift.methods.needs import ResultNeeds
 from fedsift.protocol import PublicArray
-from fedsift.selectors.joint_job import JointJob
 
 _POINT_BYTES = 35  # a point of the curve in the library's own encoding
 _EMPTY = Ciphertexts("psi", ())
@@ -81,7 +83,7 @@ def _find(
     tally: Tally,
     job: JointJob,
     federation: Federation,
-    asked: findings.Asked,
+    asked: ResultNeeds,
     guests: list[str],
 ) -> None:
     told = [party for party in guests if party in federation.tables]

@@ -21,11 +21,11 @@ import numpy.typing as npt
 from fedsift.costs.measure_crypto import bgv, openly, paillier
 from fedsift.costs.timing import BRIEFLY, Seconds, per_call
 from fedsift.crypto.wire import Ciphertexts
+from fedsift.engine.threads import one_thread_each
 from fedsift.protocol import DrivingRole, Message, Network, Protocol, Role, handles, message
-from fedsift.runtime.threads import one_thread_each
 
 if TYPE_CHECKING:
-    from fedsift.maths.subset_fitness import KnnFitness
+    from fedsift.methods.fpso.subset_fitness import KnnFitness
 
 CROWD = 3
 """Parties at once that the nearest-neighbour fitness is measured with."""
@@ -91,8 +91,8 @@ class _Caller(DrivingRole, name="caller"):
 
 
 def _messages() -> Seconds:
-    from fedsift.runtime import EMBEDDED
-    from fedsift.selectors.execution import versions
+    from fedsift.engine import EMBEDDED
+    from fedsift.methods.execution import versions
 
     protocol = Protocol("echo", (_Shout, _Echo), (_Caller, _Wall))
 
@@ -122,13 +122,13 @@ def _table(n_rows: int, n_columns: int) -> tuple[Any, Any]:
 
 
 def _columns() -> Seconds:
-    from fedsift.crypto.counts import BinnedRows
-    from fedsift.crypto.counts_bgv_rows import two_sides, values_of
+    from fedsift.crypto.columns.api import BinnedRows
+    from fedsift.crypto.columns.bgv_rows import two_sides, values_of
     from fedsift.crypto.masking import MaskingKey, PairwiseMasks
     from fedsift.maths import moments
-    from fedsift.maths.privacy import CountNoise
-    from fedsift.methods import filter_features
-    from fedsift.methods.filter_scores import Params, plain_scores
+    from fedsift.methods.filter import features as filter_features
+    from fedsift.methods.filter.ranking import Params, plain_scores
+    from fedsift.privacy.mechanisms import CountNoise
 
     n_rows, n_columns = 2000, 4
     cells = n_rows * n_columns
@@ -166,10 +166,10 @@ def _columns() -> Seconds:
 
 def _vfps() -> Seconds:
     """What participants and the aggregator do for one query, per query and per row of it."""
-    from fedsift.crypto import zero_shares
     from fedsift.crypto.shuffle import SecretOrder
-    from fedsift.maths.rounded_order import RoundedOrder
-    from fedsift.methods import vfps_local as local
+    from fedsift.methods.vfps import distances as local
+    from fedsift.methods.vfps import zero_shares
+    from fedsift.methods.vfps.rounded_order import RoundedOrder
 
     secret, members, few, many = bytes(32), ("a", "b"), 500, 8000
     numbers = np.random.default_rng(0).normal(size=(many, 32))
@@ -224,7 +224,7 @@ def _matrices() -> Seconds:
 
 def _subsets() -> Seconds:
     """The nearest-neighbour fitness per distance, and per column of it; swarms around it."""
-    from fedsift.maths.subset_fitness import KnnFitness, stratified_folds
+    from fedsift.methods.fpso.subset_fitness import KnnFitness, stratified_folds
 
     rng = np.random.default_rng(0)
     seconds, n_masks = {}, 12  # as many new subsets as a swarm finds in one step
@@ -285,8 +285,8 @@ def _crowded(make: Callable[[], KnnFitness], masks: npt.NDArray[np.bool_]) -> Se
 
 def _swarming() -> float:
     """What a swarm does itself for a subset that it has not met before."""
-    from fedsift.maths import swarm
-    from fedsift.maths.subset_fitness import SubsetFitness
+    from fedsift.methods.fpso import swarm
+    from fedsift.methods.fpso.subset_fitness import SubsetFitness
 
     class Free(SubsetFitness):
         def _evaluate(self, masks: npt.NDArray[np.bool_]) -> list[int]:
@@ -307,10 +307,10 @@ def _networks() -> Seconds:
     """A step of one party's network, and of the top network."""
     import torch
 
-    from fedsift.methods.fedsdg_inputs import InputEncoder
-    from fedsift.methods.fedsdg_local import LocalPart, PartData
-    from fedsift.methods.fedsdg_messages import Params
-    from fedsift.methods.fedsdg_top import TopSide
+    from fedsift.methods.fedsdg.inputs import InputEncoder
+    from fedsift.methods.fedsdg.local_part import LocalPart, PartData
+    from fedsift.methods.fedsdg.messages import Params
+    from fedsift.methods.fedsdg.top import TopSide
 
     torch.set_num_threads(1)
     params = Params()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedsift.costs.timing import BRIEFLY, Seconds, per_call
-from fedsift.crypto.layer_plan import MaskKind
+from fedsift.crypto.layer.plan import MaskKind
 
 _AT_ONCE = 12
 """Ciphertexts that are taken in turn: a run has more of them than a processor's cache."""
@@ -39,7 +39,7 @@ def _long_exponents() -> list[int]:
 def bgv() -> Seconds:
     """SEAL in the ring that others are compared with."""
     from fedsift.crypto.randomness import uniform_below
-    from fedsift.crypto.seal import (
+    from fedsift.crypto.schemes.seal import (
         SealOwner,
         SealParameters,
         SealPublic,
@@ -103,10 +103,15 @@ def paillier() -> Seconds:
     import gmpy2
     from gmpy2 import mpz
 
-    from fedsift.crypto.blinding import VALUE_BITS
-    from fedsift.crypto.multiexp import SharedBases, StrausTables, bucket_products, joined_powers
-    from fedsift.crypto.paillier import PaillierPrivateKey, PaillierPublicKey
-    from fedsift.crypto.sums_paillier import _VectorPacking as VectorPacking
+    from fedsift.crypto.schemes.multiexp import (
+        SharedBases,
+        StrausTables,
+        bucket_products,
+        joined_powers,
+    )
+    from fedsift.crypto.schemes.paillier import PaillierPrivateKey, PaillierPublicKey
+    from fedsift.crypto.vectors.paillier import _VectorPacking as VectorPacking
+    from fedsift.methods.vfps.blinding import VALUE_BITS
 
     # How long a search for primes takes is luck: its mean follows from the time of a candidate.
     fixed = (3 << 1534) | 3
@@ -161,13 +166,14 @@ def paillier() -> Seconds:
 
 def openly() -> Seconds:
     """Runs without encryption: Python's integers, rings of small numbers, and open slots."""
-    from fedsift.crypto import blinding, counts_plain
-    from fedsift.crypto.products_bgv import _Diagonals as Diagonals
-    from fedsift.crypto.products_plan import plan_products
-    from fedsift.crypto.products_ring import PlainGuest
+    from fedsift.crypto.columns import plain as counts_plain
+    from fedsift.crypto.products.bgv import _Diagonals as Diagonals
+    from fedsift.crypto.products.plan import plan_products
+    from fedsift.crypto.products.ring import PlainGuest
     from fedsift.crypto.randomness import uniform_below
-    from fedsift.crypto.seal import SealParameters, plain_primes
+    from fedsift.crypto.schemes.seal import SealParameters, plain_primes
     from fedsift.crypto.wire import Ciphertexts
+    from fedsift.methods.vfps import blinding
 
     prime = plain_primes(8192, 40)[0]
     ring = PlainGuest(SealParameters("bgv", 8192, 3, prime))
@@ -215,7 +221,7 @@ def openly() -> Seconds:
 
 def _open_layer() -> Seconds:
     """A step through an interactive layer without encryption, and one multiply-add in it."""
-    from fedsift.crypto.matmul import exact_product, join_layer, own_layer
+    from fedsift.crypto.layer.api import exact_product, join_layer, own_layer
 
     side, seconds = 16, {}
     for n_rows in (8, 256):

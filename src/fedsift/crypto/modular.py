@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.counts import BigArray
+from fedsift.crypto.columns.api import BigArray
 from fedsift.errors import ParameterError
 
 Residues = npt.NDArray[np.uint64]

@@ -58,7 +58,7 @@ def exact(ids: Mapping[str, Ids]) -> Aligned:
     return Aligned(rows)
 
 
-ALIGNERS: dict[str, Aligner | str] = {"exact": exact, "psi": "fedsift.selectors.align:psi"}
+ALIGNERS: dict[str, Aligner | str] = {"exact": exact, "psi": "fedsift.jobs.align_here:psi"}
 """Aligners by name, or where to find them."""
 
 

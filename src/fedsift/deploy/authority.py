@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from fedsift.deploy.toml_write import PRIVATE, write_text
+from fedsift.config.toml_write import PRIVATE, write_text
 from fedsift.errors import ConfigError, FileProblem
 
 FOLDER, FILE = "ca", "authority.json"

@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedsift.config.toml import TomlCheck
+from fedsift.config.toml_write import PRIVATE, toml_text, write_text
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy.site_files import (
     KEY_FILE,
@@ -24,9 +26,7 @@ from fedsift.deploy.site_files import (
     settings_file,
     write_sections,
 )
-from fedsift.deploy.toml_write import PRIVATE, toml_text, write_text
 from fedsift.errors import ConfigError
-from fedsift.toml_check import TomlCheck
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,10 @@ from pathlib import Path
 
 import msgspec
 
-from fedsift.deploy import flare_files
+from fedsift.config.toml import TEXTS, Kinds, TomlCheck
+from fedsift.config.toml_write import toml_text, write_text
 from fedsift.deploy.authority import OWNER_ONLY, load_authority, save_authority
+from fedsift.deploy.flare import files as flare_files
 from fedsift.deploy.keys import make_key, pin_keys
 from fedsift.deploy.project import Project
 from fedsift.deploy.provision import Provisioned, provision
@@ -42,9 +44,7 @@ from fedsift.deploy.site_files import (
     SUBMITTER_FILE,
     write_sections,
 )
-from fedsift.deploy.toml_write import toml_text, write_text
 from fedsift.errors import ConfigError, FileProblem
-from fedsift.toml_check import TEXTS, Kinds, TomlCheck
 
 KIT_FILE = "fedsift-kit.toml"
 KINDS = ("hub", "organisation", "submitter")

@@ -26,7 +26,7 @@ from fedsift.deploy.site_files import HUB, read_sections, settings_file, write_s
 from fedsift.errors import ConfigError
 
 if TYPE_CHECKING:
-    from fedsift.job import Job
+    from fedsift.config.job import Job
     from fedsift.result import SelectionResult
 
 SUBMITTER = "submitter@federation.local"

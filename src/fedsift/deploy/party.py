@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedsift.config.parties import policy_in
+from fedsift.config.toml import TomlCheck
 from fedsift.deploy.kits import Kit
 from fedsift.deploy.site_files import read_sections, settings_file, write_sections
 from fedsift.errors import ConfigError
-from fedsift.job_parties import policy_in
 from fedsift.protocol import Policy
-from fedsift.toml_check import TomlCheck
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedsift.config.toml import Key, Kinds, TomlCheck
 from fedsift.deploy.site_files import HUB
-from fedsift.toml_check import Key, Kinds, TomlCheck
 
 SCHEMES = ("grpc", "http", "tcp")
 DEFAULT_PORT = 8002

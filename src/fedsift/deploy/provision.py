@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedsift.config.toml_write import PRIVATE, write_text
 from fedsift.deploy.authority import Authority
 from fedsift.deploy.project import Project
 from fedsift.deploy.site_files import HUB
-from fedsift.deploy.toml_write import PRIVATE, write_text
 from fedsift.errors import ConfigError, MissingPackage
 
 _ROOT_KEYS = ("root_cert", "root_pri_key")

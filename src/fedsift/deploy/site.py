@@ -20,25 +20,25 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fedsift.config.toml_write import PRIVATE, write_text
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.data.part import Part, read_part
+from fedsift.deploy.member import log_failure
 from fedsift.deploy.once import play_once
 from fedsift.deploy.site_files import HUB, SiteSettings, load_site
-from fedsift.deploy.toml_write import PRIVATE, write_text
 from fedsift.deploy.turns import taking_turns
+from fedsift.engine import Player
+from fedsift.engine.remote.transport import Patience
+from fedsift.engine.session import Observer
 from fedsift.errors import BadEnvelope, FileProblem, JobError, PolicyViolation
+from fedsift.jobs.chain_joint import run_chain
+from fedsift.jobs.chain_model import ChainModel
+from fedsift.jobs.chain_results import PREDICTIONS
+from fedsift.jobs.chain_state import Keep
+from fedsift.jobs.run import Home, run_joint
+from fedsift.jobs.spec import JointJob
 from fedsift.protocol import Policy
 from fedsift.protocol.policy import OPEN
-from fedsift.runtime import Player
-from fedsift.runtime.line import Patience
-from fedsift.runtime.member import log_failure
-from fedsift.runtime.session import Observer
-from fedsift.selectors.chain_joint import run_chain
-from fedsift.selectors.chain_model import ChainModel
-from fedsift.selectors.chain_results import PREDICTIONS
-from fedsift.selectors.chain_state import Keep
-from fedsift.selectors.joint import Home, run_joint
-from fedsift.selectors.joint_job import JointJob
 
 OWN_FILE = "own.json"
 _RESULTS, _MODEL = "results", "model"

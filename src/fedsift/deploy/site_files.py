@@ -49,11 +49,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedsift.config.parties import policy_in
+from fedsift.config.toml import TEXTS, Key, Kinds, TomlCheck
+from fedsift.config.toml_write import PRIVATE, toml_text, write_text
 from fedsift.crypto.envelope import OrganisationKey
-from fedsift.deploy.toml_write import PRIVATE, toml_text, write_text
 from fedsift.errors import FileProblem
-from fedsift.job_parties import policy_in
-from fedsift.toml_check import TEXTS, Key, Kinds, TomlCheck
 
 SITE_FILE, HUB_FILE, SUBMITTER_FILE = "site.toml", "hub.toml", "submitter.toml"
 KEY_FILE = "organisation.key"

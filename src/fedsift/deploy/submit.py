@@ -22,11 +22,14 @@ from typing import Any
 
 import msgspec
 
-from fedsift.deploy.hub_session import HubRefused, HubSession
-from fedsift.deploy.job_folder import job_folder, text_in
+from fedsift.config.job import Job, load_job
+from fedsift.deploy.flare.hub_session import HubRefused, HubSession
+from fedsift.deploy.flare.job_folder import job_folder, text_in
 from fedsift.deploy.kits import Kit
-from fedsift.deploy.news_reader import NewsReader, chair_of
+from fedsift.deploy.letters import Report, open_report, telling, warrant_job
+from fedsift.deploy.progress_reader import NewsReader, chair_of
 from fedsift.deploy.site_files import HUB, SiteSettings, load_site
+from fedsift.engine.snapshot import News
 from fedsift.errors import (
     BadEnvelope,
     ConfigError,
@@ -36,12 +39,9 @@ from fedsift.errors import (
     PolicyViolation,
     ProtocolError,
 )
-from fedsift.job import Job, load_job
+from fedsift.jobs.spec import JointJob
+from fedsift.methods.registry import schemas
 from fedsift.result import SelectionResult
-from fedsift.runtime.letters import Report, open_report, telling, warrant_job
-from fedsift.runtime.news import News
-from fedsift.selectors.joint_job import JointJob
-from fedsift.selectors.registry import schemas
 
 LETTERS = "fedsift.letters"
 """Command that the hub's part of a running job answers to its submitter."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsift.deploy.toml_write import toml_text
+from fedsift.config.toml_write import toml_text
 from fedsift.errors import ColumnError, FileProblem, ParameterError
 
 if TYPE_CHECKING:

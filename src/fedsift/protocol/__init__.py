@@ -6,13 +6,13 @@ In the order they build on each other: message, codec, network, role, absent, po
 transcript, ledger.
 """
 
-from fedsift.protocol.absent import Absent
 from fedsift.protocol.codec import Codec, Done, Fault
 from fedsift.protocol.ledger import Ledger
 from fedsift.protocol.message import MaskedArray, Message, PublicArray, message
 from fedsift.protocol.network import Network
 from fedsift.protocol.policy import Policy
 from fedsift.protocol.protocol import Protocol
+from fedsift.protocol.remote_role import Absent
 from fedsift.protocol.role import DrivingRole, Role, handles
 from fedsift.protocol.transcript import Transcript
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedsift.errors import ParameterError
-from fedsift.protocol.absent import Absent
 from fedsift.protocol.message import Declaration, Message
 from fedsift.protocol.policy import PlannedDisclosure
+from fedsift.protocol.remote_role import Absent
 from fedsift.protocol.role import DrivingRole, Role
 
 

@@ -16,11 +16,11 @@ from html import escape
 from importlib import resources
 from typing import Any
 
+from fedsift.engine.session import Progress
+from fedsift.engine.snapshot import News, NewsDesk
 from fedsift.report import blocks, course, curves
 from fedsift.report.view import CostRow, clean, cost_line, size
 from fedsift.result import Disclosure, SelectionResult
-from fedsift.runtime.news import News, NewsDesk
-from fedsift.runtime.session import Progress
 
 MOST_ROWS = 300
 Steps = Sequence[Mapping[str, Any]]

@@ -16,9 +16,15 @@ import pytest
 import seal
 from scipy import stats
 
-from fedsift.crypto.counts import ColumnSpec, IntegerRows
-from fedsift.crypto.counts_bgv import BGVColumnGuest, BGVColumnOwner, product_noise_bits
-from fedsift.crypto.seal import SealOwner, SealParameters, SealPublic, Workspace, plain_primes
+from fedsift.crypto.columns.api import ColumnSpec, IntegerRows
+from fedsift.crypto.columns.bgv import BGVColumnGuest, BGVColumnOwner, product_noise_bits
+from fedsift.crypto.schemes.seal import (
+    SealOwner,
+    SealParameters,
+    SealPublic,
+    Workspace,
+    plain_primes,
+)
 
 N_SAMPLES, N_FEATURES = 2000, 8
 HEADER_BYTES = 113

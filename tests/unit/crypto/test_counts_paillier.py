@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsift.crypto.counts import BinnedRows, ColumnSpec, IntegerRows, Rows
-from fedsift.crypto.counts_paillier import PaillierColumnGuest, PaillierColumnOwner
-from fedsift.crypto.counts_plain import (
+from fedsift.crypto.columns.api import BinnedRows, ColumnSpec, IntegerRows, Rows
+from fedsift.crypto.columns.paillier import PaillierColumnGuest, PaillierColumnOwner
+from fedsift.crypto.columns.plain import (
     CELL_BITS,
     PlainColumnGuest,
     PlainColumnOwner,
     QuadraticWidths,
     _open,
 )
-from fedsift.crypto.paillier import PaillierPrivateKey
+from fedsift.crypto.schemes.paillier import PaillierPrivateKey
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, FixedPointOverflow, KeyTooWeak, ParameterError
 

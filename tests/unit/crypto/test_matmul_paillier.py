@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedsift.crypto.matmul_paillier import PaillierMatrixGuest, PaillierMatrixOwner
-from fedsift.crypto.paillier import PaillierPrivateKey
+from fedsift.crypto.layer.paillier_matrix import PaillierMatrixGuest, PaillierMatrixOwner
+from fedsift.crypto.schemes.paillier import PaillierPrivateKey
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, FixedPointOverflow, KeyTooWeak, ParameterError
 

@@ -13,7 +13,7 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsift.crypto.multiexp import (
+from fedsift.crypto.schemes.multiexp import (
     FixedBase,
     SharedBases,
     bucket_products,

@@ -14,7 +14,7 @@ import pytest
 from gmpy2 import mpz
 from phe import paillier as oracle
 
-from fedsift.crypto.paillier import (
+from fedsift.crypto.schemes.paillier import (
     PaillierPrivateKey,
     PaillierPublicKey,
     key_bits_for,

@@ -3,25 +3,25 @@
 import numpy as np
 import pytest
 
-from fedsift.crypto.counts_bgv import product_noise_bits
+from fedsift.crypto.columns.bgv import product_noise_bits
 from fedsift.crypto.modular import recombine
-from fedsift.crypto.products_bgv import ColumnHolder, ProductCloud, ProductOwner
-from fedsift.crypto.products_plan import (
+from fedsift.crypto.products.bgv import ColumnHolder, ProductCloud, ProductOwner
+from fedsift.crypto.products.plan import (
     PRIME_BITS,
     correction_noise_bits,
     pair_noise_bits,
     plan_products,
     to_residues,
 )
-from fedsift.crypto.products_ring import multiply_slots
-from fedsift.crypto.products_shares import (
+from fedsift.crypto.products.ring import multiply_slots
+from fedsift.crypto.products.shares import (
     Residue,
     product_factors,
     product_terms,
     taylor_factors,
     taylor_terms,
 )
-from fedsift.crypto.seal import workspace
+from fedsift.crypto.schemes.seal import workspace
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, ParameterError
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fedsift.crypto.randomness import uniform_below
-from fedsift.crypto.seal import (
+from fedsift.crypto.schemes.seal import (
     SealOwner,
     SealParameters,
     SealPublic,
@@ -56,7 +56,7 @@ def test_unsupported_parameters(change: dict[str, object]) -> None:
 
 def test_below_128_bits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if the table of levels were wrong, SEAL's own limit stands."""
-    monkeypatch.setattr("fedsift.crypto.seal.MAX_LEVELS", {8192: 9})
+    monkeypatch.setattr("fedsift.crypto.schemes.seal.MAX_LEVELS", {8192: 9})
     with pytest.raises(KeyTooWeak, match="128-bit"):
         Workspace(SealParameters("bgv", DEGREE, 5, PRIME))
 

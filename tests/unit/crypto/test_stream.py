@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsift.crypto.stream import uniform_numbers
+from fedsift.methods.dcfs.stream import uniform_numbers
 
 
 def test_they_are_uniform():

@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedsift.crypto.paillier import PaillierPrivateKey
-from fedsift.crypto.sums_paillier import PaillierVectorGuest, PaillierVectorOwner
+from fedsift.crypto.schemes.paillier import PaillierPrivateKey
+from fedsift.crypto.vectors.paillier import PaillierVectorGuest, PaillierVectorOwner
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.errors import BadCiphertext, FixedPointOverflow, KeyTooWeak, ParameterError
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsift.crypto.zero_shares import masked, n_words, total
 from fedsift.errors import BadFrame, FixedPointOverflow, ParameterError
+from fedsift.methods.vfps.zero_shares import masked, n_words, total
 
 SECRET = bytes(range(32))
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import eigh
 
 from fedsift.errors import ParameterError
-from fedsift.maths import anchor
+from fedsift.methods.dcfs import anchor
 
 
 def example(n=30, m=60, seed=0):

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from fedsift.maths import block_votes
-from fedsift.maths.subset_fitness import KnnFitness
-from fedsift.methods.fpso_local import Params
-from fedsift.methods.fpso_votes import Blocks
+from fedsift.methods.fpso import block_votes
+from fedsift.methods.fpso.local_search import Params
+from fedsift.methods.fpso.subset_fitness import KnnFitness
+from fedsift.methods.fpso.votes import Blocks
 
 
 def rows(n_rows=120, n_features=6, seed=0):

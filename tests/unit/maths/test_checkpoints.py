@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsift.maths.checkpoints import Checkpoints, Epoch
+from fedsift.methods.fedsdg.checkpoints import Checkpoints, Epoch
 
 
 def chosen_with_everything(epochs, first, least_open):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedsift.maths import elimination
-from fedsift.maths.elimination import elimination_costs
+from fedsift.methods.fedsdg import elimination
+from fedsift.methods.fedsdg.elimination import elimination_costs
 
 
 def drawn(n_rows=60, n_inputs=7, n_units=3, seed=0):

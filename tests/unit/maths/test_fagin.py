@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from fedsift.maths.fagin import SubRankings, candidate_rows, stop_depth, tie_end
-from fedsift.maths.knn_mi import Alike, term
+from fedsift.methods.vfps.fagin import SubRankings, candidate_rows, stop_depth, tie_end
+from fedsift.methods.vfps.knn_mi import Alike, term
 
 
 def parts_of(n, m, levels=None, seed=0):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from fedsift.data import catalog
 from fedsift.errors import ParameterError
-from fedsift.maths import interaction as measures
-from fedsift.maths import interaction_fixed as fixed
+from fedsift.methods.interaction import fixed_point as fixed
+from fedsift.methods.interaction import measures
 
 
 def data(name):

@@ -5,7 +5,14 @@ import pytest
 from scipy.special import digamma
 from sklearn.feature_selection import mutual_info_classif
 
-from fedsift.maths.knn_mi import Alike, estimate, exact_terms, neighbours_wanted, term, term_of_row
+from fedsift.methods.vfps.knn_mi import (
+    Alike,
+    estimate,
+    exact_terms,
+    neighbours_wanted,
+    term,
+    term_of_row,
+)
 
 
 def column(n=300, classes=3, seed=0):

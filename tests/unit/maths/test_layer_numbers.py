@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsift.errors import FixedPointOverflow
-from fedsift.maths.layer_numbers import (
+from fedsift.methods.fedsdg.layer_numbers import (
     EMBEDDING_LIMIT,
     GRADIENT_LIMIT,
     RING_BITS,

@@ -9,10 +9,10 @@ import pytest
 
 from fedsift.data import PartyTable
 from fedsift.errors import ColumnError, ParameterError, PolicyViolation
-from fedsift.maths import privacy
-from fedsift.maths.privacy import Accountant, CountNoise
-from fedsift.methods import filter_features
-from fedsift.methods.filter_scores import contingency
+from fedsift.methods.filter import features as filter_features
+from fedsift.methods.filter.ranking import contingency
+from fedsift.privacy import mechanisms as privacy
+from fedsift.privacy.mechanisms import Accountant, CountNoise
 
 
 def chi_squared(drawn, chance):

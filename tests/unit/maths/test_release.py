@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fedsift.errors import PolicyViolation
-from fedsift.maths import scores
-from fedsift.maths.privacy import epsilon_of, source_of
-from fedsift.maths.release import (
+from fedsift.methods.filter import scores
+from fedsift.privacy.mechanisms import epsilon_of, source_of
+from fedsift.privacy.release import (
     Release,
     choose,
     gini_gain,

@@ -13,10 +13,10 @@ from benchmarks.suites.dp.bounds import (
     participant_reach,
     without_hub,
 )
-from fedsift.maths import knn_mi
-from fedsift.maths.interaction import Moments
-from fedsift.maths.privacy import source_of
-from fedsift.maths.release import Release, choose
+from fedsift.methods.interaction.measures import Moments
+from fedsift.methods.vfps import knn_mi
+from fedsift.privacy.mechanisms import source_of
+from fedsift.privacy.release import Release, choose
 
 
 def neighbour(columns, codes, rng):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsift.maths.knn_mi import Alike, term, term_of_row
-from fedsift.maths.rounded_order import RoundedOrder
+from fedsift.methods.vfps.knn_mi import Alike, term, term_of_row
+from fedsift.methods.vfps.rounded_order import RoundedOrder
 
 
 @settings(max_examples=200, deadline=None)

@@ -10,8 +10,13 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.suites.fpso import speed as fpso_speed
 from fedsift.data import catalog
-from fedsift.maths import subset_fitness
-from fedsift.maths.subset_fitness import ClassifierFitness, KnnFitness, scaled, stratified_folds
+from fedsift.methods.fpso import subset_fitness
+from fedsift.methods.fpso.subset_fitness import (
+    ClassifierFitness,
+    KnnFitness,
+    scaled,
+    stratified_folds,
+)
 
 
 def task(n=80, d=12, n_classes=3, seed=0):

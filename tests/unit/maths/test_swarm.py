@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsift.maths import subset_fitness, swarm
+from fedsift.methods.fpso import subset_fitness, swarm
 
 
 def task(n=80, d=12, n_classes=3, seed=0):

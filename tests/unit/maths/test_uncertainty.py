@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsift.maths import scores, uncertainty
+from fedsift.methods.filter import scores, uncertainty
 
 SEEDS = range(8)
 SHAPES = [(2, 2), (10, 2), (4, 3), (25, 5)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh
 
-from fedsift.maths import anchor, unsupervised
+from fedsift.methods.dcfs import anchor, unsupervised
 
 
 def example(n, m, seed=0):

@@ -9,8 +9,8 @@ from hypothesis.extra import numpy as arrays
 
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadFrame
-from fedsift.methods import filter_messages as wire
-from fedsift.methods import filters
+from fedsift.methods.filter import label_holder as filters
+from fedsift.methods.filter import messages as wire
 from fedsift.protocol import Codec, Done, Fault, Message, PublicArray, message
 from fedsift.protocol.codec import MAGIC
 

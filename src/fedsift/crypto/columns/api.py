@@ -1,0 +1,277 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""K1: one party's encrypted columns against another party's secret rows.
+
+The *owner* holds integer columns (class indicators, a scaled target) and the secret key. The
+*guest* holds integer rows over the same samples (bin memberships, standardised values) and only
+ever sees ciphertexts. Two things may be revealed to the owner:
+
+- ``products``: every row times every column (contingency counts, class sums);
+- ``quadratics``: per feature one number, ``sum_c w_c * sum_k (row_c . column_k)^2``, and nothing
+  of the single products.
+
+The quadratic needs no multiplication of two ciphertexts. For each product ``m`` the guest
+reveals ``u = m + r`` and ``v = w m + r'`` with fresh masks and, per feature, the encrypted
+correction ``T = -sum(r' m + w r m + r r')``. The owner gets ``sum(u v) + T = sum(w m^2)``; the
+masked values hide ``m`` perfectly (uniform in Z_t, BGV) or statistically (40 bits wider,
+Paillier), so its view can be simulated from the quadratic alone. One message each way.
+
+Every backend computes over the integers exactly, so all of them, ``plain`` included, agree bit
+for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.crypto.wire import Ciphertexts, PublicKeys
+from fedsift.errors import ParameterError
+
+IntArray = npt.NDArray[np.int64]
+BigArray = npt.NDArray[np.object_]
+"""Exact integers of any size (dtype object)."""
+
+STATISTICAL_BITS = 40
+"""How many bits masks and flooding noise exceed what they hide."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BinnedRows:
+    """Bin memberships: row ``(f, b)`` is 1 where feature ``f`` of the sample is in bin ``b``.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_samples, n_features)
+        The bin of each sample, in ``0 .. n_bins - 1``.
+    n_bins : int
+        Bins of every feature; a feature may leave bins empty.
+    """
+
+    codes: npt.NDArray[np.integer[Any]]
+    n_bins: int
+
+    @property
+    def n_samples(self) -> int:
+        """Samples, the same at owner and guest."""
+        return int(self.codes.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Features of this guest."""
+        return int(self.codes.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        """One row per feature and bin, feature by feature."""
+        return self.n_features * self.n_bins
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IntegerRows:
+    """Fixed-point features: row ``f`` is the feature's integer value per sample.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_samples, n_features)
+        Signed integers; their bit length and the owner's ``column_bits`` must fit ``result_bits``.
+    """
+
+    values: IntArray
+
+    @property
+    def n_samples(self) -> int:
+        """Samples, the same at owner and guest."""
+        return int(self.values.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Features of this guest."""
+        return int(self.values.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        """One row per feature."""
+        return self.n_features
+
+
+Rows = BinnedRows | IntegerRows
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """What owner and guest agree on before anything is encrypted.
+
+    Parameters
+    ----------
+    n_samples, n_columns : int
+        Shape of the owner's integer columns.
+    result_bits : int
+        Every revealed number (product or quadratic) lies in ``(-2**result_bits, 2**result_bits)``.
+    counting : bool
+        Columns hold 0/1 and only :class:`BinnedRows` products will be asked for, so that several
+        counts may share one slot.
+    weight_bits : int
+        Bit length of the guest's quadratic weights (Paillier sizes its masks with it).
+    expected_rows : int
+        Rows of the largest guest, for the layout of slots; more rows work too.
+    expected_features : int
+        Its features, if quadratics will be asked for (each needs a correction); else 0.
+    """
+
+    n_samples: int
+    n_columns: int
+    result_bits: int
+    counting: bool = False
+    weight_bits: int = 1
+    expected_rows: int = 1
+    expected_features: int = 0
+
+
+class ColumnOwner(Protocol):
+    """The label holder's side of K1. Holds the secret key."""
+
+    spec: ColumnSpec
+    keys: PublicKeys
+    columns: Ciphertexts
+
+    def open_products(self, sealed: Ciphertexts, n_rows: int) -> BigArray:
+        """Decrypt to exact integers of shape (n_rows, n_columns)."""
+        ...
+
+    def open_quadratics(self, sealed: Ciphertexts, n_features: int, n_cells: int) -> BigArray:
+        """Decrypt to one exact integer per feature; ``n_cells`` is rows per feature."""
+        ...
+
+
+class ColumnGuest(Protocol):
+    """The feature holder's side of K1. Sees ciphertexts only."""
+
+    spec: ColumnSpec
+
+    def products(self, rows: Rows, added: IntArray | None = None) -> Ciphertexts:
+        """Encrypted, re-randomised products of every row with every column.
+
+        ``added`` of shape (n_rows, n_columns) is put on top of them; not for counting columns.
+        """
+        ...
+
+    def quadratics(self, rows: Rows, weights: IntArray | None = None) -> Ciphertexts:
+        """Masked products and encrypted corrections; reveals one quadratic per feature.
+
+        ``weights`` has shape (n_features, n_bins) for :class:`BinnedRows`; all ones if missing.
+        """
+        ...
+
+
+def check_columns(columns: IntArray, spec: ColumnSpec) -> IntArray:
+    """Return the columns as int64 of shape (n_samples, n_columns), or say what is wrong."""
+    array = np.ascontiguousarray(columns, dtype=np.int64)
+    if array.shape != (spec.n_samples, spec.n_columns):
+        raise ParameterError(
+            f"The columns have shape {array.shape}.",
+            f"The agreed shape is {(spec.n_samples, spec.n_columns)}.",
+            "Build the columns from the same rows as the specification.",
+        )
+    if spec.counting and not np.isin(array, (0, 1)).all():
+        raise ParameterError(
+            "A counting column holds values other than 0 and 1.",
+            "Counting columns are class indicators.",
+            "Set counting=False for other columns.",
+        )
+    return array
+
+
+def check_rows(rows: Rows, spec: ColumnSpec) -> None:
+    """Refuse rows that do not belong to the owner's samples or leave the agreed form."""
+    if rows.n_samples != spec.n_samples:
+        raise ParameterError(
+            f"The rows cover {rows.n_samples} samples.",
+            f"The encrypted columns cover {spec.n_samples}.",
+            "Align the parties before the run.",
+        )
+    if isinstance(rows, BinnedRows) and rows.codes.size:
+        low, high = int(rows.codes.min()), int(rows.codes.max())
+        if low < 0 or high >= rows.n_bins:
+            raise ParameterError(
+                f"Bin codes run from {low} to {high}.",
+                f"They must lie in 0 .. {rows.n_bins - 1}.",
+                "Bin the features again.",
+            )
+    if spec.counting and not isinstance(rows, BinnedRows):
+        raise ParameterError(
+            "Counting columns were asked for products with numbers.",
+            "They only count bin members.",
+            "Set counting=False in the specification.",
+        )
+
+
+def check_added(added: IntArray | None, rows: Rows, spec: ColumnSpec) -> IntArray | None:
+    """Numbers to be put on top of products, in the agreed shape."""
+    if added is None:
+        return None
+    array = np.ascontiguousarray(added, dtype=np.int64)
+    if spec.counting or array.shape != (rows.n_rows, spec.n_columns):
+        raise ParameterError(
+            f"Numbers of shape {array.shape} were to be added to products.",
+            f"Shape {(rows.n_rows, spec.n_columns)} is needed, and no counting columns.",
+            "Set counting=False in the specification.",
+        )
+    return array
+
+
+def own_columns(
+    scheme: str, columns: IntArray, spec: ColumnSpec, *, security_bits: int = 128
+) -> ColumnOwner:
+    """Make keys of a scheme (``bgv``, ``paillier``, ``plain``) and encrypt the columns."""
+    from fedsift.crypto.columns import (
+        bgv as counts_bgv,
+    )
+    from fedsift.crypto.columns import (
+        paillier as counts_paillier,
+    )
+    from fedsift.crypto.columns import (
+        plain as counts_plain,
+    )
+
+    owners: dict[str, Any] = {
+        "bgv": counts_bgv.BGVColumnOwner,
+        "paillier": counts_paillier.PaillierColumnOwner,
+        "plain": counts_plain.PlainColumnOwner,
+    }
+    owner: ColumnOwner = owners[_known(scheme, owners)](columns, spec, security_bits=security_bits)
+    return owner
+
+
+def join_columns(keys: PublicKeys, columns: Ciphertexts, spec: ColumnSpec) -> ColumnGuest:
+    """Check what the owner sent against the agreed specification, before any computation."""
+    from fedsift.crypto.columns import (
+        bgv as counts_bgv,
+    )
+    from fedsift.crypto.columns import (
+        paillier as counts_paillier,
+    )
+    from fedsift.crypto.columns import (
+        plain as counts_plain,
+    )
+
+    guests: dict[str, Any] = {
+        "bgv": counts_bgv.BGVColumnGuest,
+        "paillier": counts_paillier.PaillierColumnGuest,
+        "plain": counts_plain.PlainColumnGuest,
+    }
+    guest: ColumnGuest = guests[_known(keys.scheme, guests)](keys, columns, spec)
+    return guest
+
+
+def _known(scheme: str, table: dict[str, Any]) -> str:
+    if scheme not in table:
+        raise ParameterError(
+            f"Unknown encryption scheme {scheme[:20]!r}.",
+            f"Known: {', '.join(sorted(table))}.",
+            "Choose one of them.",
+        )
+    return scheme

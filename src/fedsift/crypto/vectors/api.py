@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""K4: vectors of integers that others add up without seeing them.
+
+One party owns the key and decrypts; any number of *guests* encrypt under its public key, add, scale
+and shift vectors. ``value_bits`` bounds the size of every number on the way, intermediate results
+included; who computes answers for it. Whoever returns a result to the key's owner calls
+``rerandomise`` last, so that the owner learns the numbers and nothing of how they came about.
+
+When only a sum over all parties is wanted and nobody needs to compute on it, pairwise masks
+(:mod:`fedsift.crypto.masking`) do the same without any key ceremony.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from fedsift.crypto.columns.api import BigArray
+from fedsift.crypto.wire import Ciphertexts, PublicKeys
+from fedsift.errors import ParameterError
+
+SCHEMES = ("bfv", "bgv", "paillier", "plain")
+
+
+class VectorOwner(Protocol):
+    """The party that decrypts the sums."""
+
+    keys: PublicKeys
+
+    def encrypt(self, vector: npt.ArrayLike) -> Ciphertexts:
+        """Encrypt a vector of signed integers."""
+        ...
+
+    def decrypt(self, sealed: Ciphertexts, length: int) -> BigArray:
+        """Decrypt a vector of the given length to exact integers."""
+        ...
+
+
+class VectorGuest(Protocol):
+    """A party that computes under somebody else's key."""
+
+    def encrypt(self, vector: npt.ArrayLike) -> Ciphertexts:
+        """Encrypt a vector under the owner's key."""
+        ...
+
+    def add(self, vectors: Sequence[Ciphertexts]) -> Ciphertexts:
+        """Sum of encrypted vectors of equal length."""
+        ...
+
+    def add_plain(self, encrypted: Ciphertexts, vector: npt.ArrayLike) -> Ciphertexts:
+        """Sum of an encrypted and a known vector."""
+        ...
+
+    def scale(self, encrypted: Ciphertexts, factor: int) -> Ciphertexts:
+        """Multiple of an encrypted vector by a positive integer."""
+        ...
+
+    def rerandomise(self, encrypted: Ciphertexts) -> Ciphertexts:
+        """Hide from the owner how the vector was computed."""
+        ...
+
+
+def own_vector(scheme: str, value_bits: int, *, security_bits: int = 128) -> VectorOwner:
+    """Make keys of a scheme for vectors of numbers below ``2**value_bits`` in size.
+
+    Examples
+    --------
+    >>> owner = own_vector("plain", value_bits=20)
+    >>> guest = join_vector(owner.keys, value_bits=20)
+    >>> total = guest.add([guest.encrypt([1, -2]), guest.encrypt([10, 20])])
+    >>> owner.decrypt(guest.rerandomise(guest.scale(total, 3)), length=2).tolist()
+    [33, 54]
+    """
+    from fedsift.crypto.schemes import paillier
+    from fedsift.crypto.vectors import (
+        bgv as sums_seal,
+    )
+    from fedsift.crypto.vectors import (
+        paillier as sums_paillier,
+    )
+    from fedsift.crypto.vectors import (
+        plain as sums_plain,
+    )
+
+    _check_scheme(scheme)
+    if scheme == "paillier":
+        return sums_paillier.PaillierVectorOwner(value_bits, paillier.key_bits_for(security_bits))
+    if scheme == "plain":
+        return sums_plain.PlainVectorOwner(value_bits)
+    if security_bits > 128:
+        raise ParameterError(
+            f"{scheme} here offers 128-bit security, {security_bits} was asked for.",
+            "At most 128 bits are supported.",
+            "Use he='paillier' with a larger key, or lower the demand.",
+        )
+    return sums_seal.SealVectorOwner(value_bits, scheme)
+
+
+def join_vector(keys: PublicKeys, value_bits: int) -> VectorGuest:
+    """Check the owner's keys against the agreed bits, before any computation."""
+    from fedsift.crypto.vectors import (
+        bgv as sums_seal,
+    )
+    from fedsift.crypto.vectors import (
+        paillier as sums_paillier,
+    )
+    from fedsift.crypto.vectors import (
+        plain as sums_plain,
+    )
+
+    _check_scheme(keys.scheme)
+    guests: dict[str, Any] = {
+        "bfv": sums_seal.SealVectorGuest,
+        "bgv": sums_seal.SealVectorGuest,
+        "paillier": sums_paillier.PaillierVectorGuest,
+        "plain": sums_plain.PlainVectorGuest,
+    }
+    guest: VectorGuest = guests[keys.scheme](keys, value_bits)
+    return guest
+
+
+def _check_scheme(scheme: str) -> None:
+    if scheme not in SCHEMES:
+        raise ParameterError(
+            f"Unknown encryption scheme {scheme[:20]!r}.",
+            f"Known: {', '.join(SCHEMES)}.",
+            "Choose one of them.",
+        )

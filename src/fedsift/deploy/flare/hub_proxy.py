@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""The process that talks to the hub for a submitter.
+
+It is started with ``python -m fedsift.deploy.flare.hub_proxy KIT``.
+
+FLARE's client starts threads, prints, logs, and may not end when the hub goes away. Here it does so
+in a process of its own, which takes one JSON request per line, gives one JSON answer per line, and
+can be ended at any time. :mod:`fedsift.deploy.flare.hub_session` is the other end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+from fedsift.deploy.kits import load_kit
+
+CONNECT_SECONDS = 20.0
+COMMAND_SECONDS = 30.0
+
+
+def main() -> None:
+    """Serve requests from standard input until it ends."""
+    # FLARE prints to standard output, which is ours: answers get a copy of it, prints go nowhere.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    kit = load_kit(sys.argv[1], "submitter")
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else CONNECT_SECONDS
+    session = None
+    try:
+        session = _connect(kit.folder, kit.name, seconds)
+        _say(answers, {"connected": True})
+        for line in sys.stdin:
+            request = json.loads(line)
+            if request["do"] == "close":
+                break
+            _say(answers, _answer(session, request))
+    except Exception as error:
+        _say(answers, _failure(error))
+    finally:
+        if session is not None:
+            with contextlib.suppress(Exception):
+                session.close()
+        # FLARE's threads would keep the process alive.
+        answers.flush()
+        os._exit(0)
+
+
+def _connect(folder: Path, name: str, seconds: float) -> Any:
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+    os.chdir(folder)
+    return new_secure_session(
+        name,
+        str(folder),
+        timeout=seconds,
+        command_timeout=COMMAND_SECONDS,
+        auto_login_max_tries=1,
+    )
+
+
+def _answer(session: Any, request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return dict(_COMMANDS[request["do"]](session, request))
+    except Exception as error:
+        return _failure(error)
+
+
+def _info(session: Any, _: dict[str, Any]) -> dict[str, Any]:
+    info, now = session.get_system_info(), time.time()
+    return {
+        "silent": {c.name: max(0.0, now - c.last_connect_time) for c in info.client_info},
+        "jobs": [job.job_id for job in info.job_info or []],
+    }
+
+
+def _submit(session: Any, request: dict[str, Any]) -> dict[str, Any]:
+    return {"job": session.submit_job(request["folder"])}
+
+
+def _status(session: Any, request: dict[str, Any]) -> dict[str, Any]:
+    meta = session.get_job_meta(request["job"])
+    return {"status": str(meta.get("status", "")), "name": str(meta.get("name", ""))}
+
+
+def _tell(session: Any, request: dict[str, Any]) -> dict[str, Any]:
+    return {"told": session.do_app_command(request["job"], request["topic"], request.get("data"))}
+
+
+def _abort(session: Any, request: dict[str, Any]) -> dict[str, Any]:
+    session.abort_job(request["job"])
+    return {}
+
+
+def _download(session: Any, request: dict[str, Any]) -> dict[str, Any]:
+    return {"folder": session.download_job_result(request["job"], request["folder"])}
+
+
+def _jobs(session: Any, request: dict[str, Any]) -> dict[str, Any]:
+    listed = session.list_jobs(limit=request.get("limit", 20), reverse=True)
+    keys = ("job_id", "job_name", "status", "submit_time", "duration")
+    return {"jobs": [{key: str(job.get(key, "")) for key in keys} for job in listed]}
+
+
+_COMMANDS = {
+    "info": _info,
+    "submit": _submit,
+    "status": _status,
+    "tell": _tell,
+    "abort": _abort,
+    "download": _download,
+    "jobs": _jobs,
+}
+
+
+def _failure(error: Exception) -> dict[str, Any]:
+    """The kind of an error and its first line; FLARE's errors know no data."""
+    text = str(error).strip().splitlines()
+    return {"error": type(error).__name__, "text": text[0][:300] if text else ""}
+
+
+def _say(answers: TextIO, content: dict[str, Any]) -> None:
+    answers.write(json.dumps(content) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""A submitter's connection to the hub; every question has a time limit."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from types import TracebackType
+from typing import IO, Any, Self
+
+from fedsift.deploy.flare.hub_proxy import COMMAND_SECONDS, CONNECT_SECONDS
+from fedsift.deploy.kits import Kit
+from fedsift.deploy.processes import HEARTBEAT_SECONDS, port_of
+from fedsift.deploy.provision import require_flare
+from fedsift.errors import ConfigError, FileProblem, MemberDown
+
+_SPARE_SECONDS = 30.0
+_CLOSE_SECONDS = 10.0
+_AWAY_SECONDS = 8.0 * HEARTBEAT_SECONDS
+_UNREACHABLE = ("NoConnection", "SessionClosed", "SessionExpired", "FLCommunicationError")
+_NOT_ALLOWED = ("AuthenticationError", "AuthorizationError")
+_NO_JOB = ("JobNotFound", "InvalidJobDefinition")
+
+
+class HubRefused(ConfigError):
+    """The hub answered a question with an error; ``kind`` is FLARE's name for it."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        self.kind = kind
+        super().__init__(
+            f"The hub refused: {kind}: {text}.",
+            "The question must fit the state of the federation.",
+            "See 'fedsift deploy status' and the log of the hub.",
+        )
+
+
+class HubSession:
+    """Asks the hub questions, through a process of its own.
+
+    Parameters
+    ----------
+    kit : Kit
+        Of a submitter.
+    connect_seconds : float
+        How long to try to reach the hub.
+    """
+
+    def __init__(self, kit: Kit, connect_seconds: float = CONNECT_SECONDS) -> None:
+        require_flare()
+        self._kit = kit
+        self._connect_seconds = connect_seconds
+        self._answers: queue.Queue[str] = queue.Queue()
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        log = self._kit.folder / "run" / "courier.log"
+        try:
+            log.parent.mkdir(exist_ok=True)
+            errors = log.open("w", encoding="utf-8")
+        except OSError as error:
+            raise FileProblem(
+                f"Cannot write to the kit {self._kit.folder}: {error.strerror}.",
+                "The log of the connection goes there.",
+                "Check the permissions of the kit.",
+            ) from None
+        command = [sys.executable, "-m", "fedsift.deploy.flare.hub_proxy", str(self._kit.folder)]
+        with errors:
+            self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
+                [*command, str(self._connect_seconds)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for this process; the job is ended in order
+                env=os.environ | {"PYTHONWARNINGS": "ignore"},
+            )
+        assert self._process.stdout is not None  # noqa: S101 - asked for above
+        reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        reader.start()
+        try:
+            self._take(self._connect_seconds + _SPARE_SECONDS)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def ask(self, do: str, seconds: float = COMMAND_SECONDS, **details: Any) -> dict[str, Any]:
+        """Ask one question and wait for the answer.
+
+        Parameters
+        ----------
+        do : str
+            One of the courier's commands.
+        seconds : float
+            How long FLARE itself may take.
+        **details
+            What the command needs.
+        """
+        assert self._process is not None  # noqa: S101 - inside the with block
+        assert self._process.stdin is not None  # noqa: S101
+        try:
+            self._process.stdin.write(json.dumps({"do": do, **details}) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise self._lost("the connection ended") from None
+        return self._take(seconds + _SPARE_SECONDS)
+
+    def connected(self) -> dict[str, bool]:
+        """Organisations that have registered, and whether they were heard of lately."""
+        silent: dict[str, float] = self.ask("info")["silent"]
+        return {name: seconds < _AWAY_SECONDS for name, seconds in silent.items()}
+
+    def _read(self, stream: IO[str]) -> None:
+        for line in stream:
+            self._answers.put(line)
+        self._answers.put("")
+
+    def _take(self, seconds: float) -> dict[str, Any]:
+        try:
+            line = self._answers.get(timeout=seconds)
+        except queue.Empty:
+            raise self._lost(f"no answer in {seconds:.0f} seconds") from None
+        if not line:
+            raise self._lost("the connection ended")
+        answer: dict[str, Any] = json.loads(line)
+        kind = answer.get("error")
+        if kind is None:
+            return answer
+        if kind in _UNREACHABLE:
+            raise self._lost(answer["text"] or kind)
+        if kind in _NOT_ALLOWED:
+            raise ConfigError(
+                f"The hub does not let {self._kit.name!r} do this.",
+                "A submitter sees to their own jobs only.",
+                "Check that the kit is the submitter's own and its certificate is still valid.",
+            )
+        raise HubRefused(kind, answer["text"])
+
+    def _lost(self, reason: str) -> MemberDown:
+        host = f"{self._kit.host}:{port_of(self._kit)}"
+        return MemberDown(
+            f"The hub at {host} cannot be reached: {reason}.",
+            "The hub must be up and the network must let this machine dial it.",
+            "Ask its operator, or look with 'fedsift deploy status'.",
+        )
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018
+        try:
+            process.stdin.write('{"do": "close"}\n')
+            process.stdin.close()
+        except OSError:
+            pass
+        try:
+            process.wait(_CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(_CLOSE_SECONDS)
+        process.stdout.close()

@@ -1,0 +1,170 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""A member's part in one job, whatever engine carries it: check, play, report."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from fedsift.crypto.envelope import OrganisationKey
+from fedsift.deploy.letters import (
+    Report,
+    check_warrant,
+    fingerprint_of,
+    seal_news,
+    seal_report,
+)
+from fedsift.engine.api import Player
+from fedsift.engine.remote.engine import SitePlayer
+from fedsift.engine.remote.secure_transport import SealedLine
+from fedsift.engine.remote.transport import Line, Patience
+from fedsift.engine.session import Observer
+from fedsift.engine.snapshot import News, NewsDesk
+from fedsift.errors import FedsiftError
+
+_MAKER = "fedsift.deploy.site"
+"""Where :func:`make_site` is, the only code that a job can start; it is not the job's choice."""
+
+_log = logging.getLogger(__name__)
+
+
+class SiteWork(Protocol):
+    """What a member brings to a job, all of it from its own settings.
+
+    ``fedsift.deploy.site.make_site(folder, job, name)`` makes one: ``folder`` holds the member's
+    settings, ``job`` is the text of the job, ``name`` is the member.
+    """
+
+    @property
+    def members(self) -> Mapping[str, str]:
+        """Party -> member that plays it, for every party of the job."""
+        ...
+
+    @property
+    def key(self) -> OrganisationKey:
+        """The member's own key."""
+        ...
+
+    @property
+    def pinned(self) -> Mapping[str, bytes]:
+        """Public keys of the other members."""
+        ...
+
+    @property
+    def submitter(self) -> tuple[str, bytes]:
+        """Who submits such a job, and the public key that is pinned here for that."""
+        ...
+
+    @property
+    def patience(self) -> Patience:
+        """How long to wait for the others."""
+        ...
+
+    @property
+    def tells_news(self) -> bool:
+        """Whether the submitter watches, and is told by this member how far the job is."""
+        ...
+
+    def run(self, player: Player, observer: Observer | None = None) -> bytes | None:
+        """Play this member's part; the chair returns the encoded result, the others nothing."""
+        ...
+
+
+class Member:
+    """One member in one job.
+
+    Parameters
+    ----------
+    name : str
+    folder : Path
+        The member's own settings.
+    job : str
+        The text of the job.
+    warrants : mapping of str to str
+        The submitter's word, by member.
+    session : str
+        Names this run of the job.
+    """
+
+    def __init__(
+        self, name: str, folder: Path, job: str, warrants: Mapping[str, str], session: str
+    ) -> None:
+        self.name = name
+        self._job = job
+        self._session = session
+        work: SiteWork = importlib.import_module(_MAKER).make_site(folder, job, name)
+        submitter, public = work.submitter
+        check_warrant(job, name, work.key, submitter, public, warrants.get(name, ""))
+        self.work = work
+        self._player: SitePlayer | None = None
+        self._desk = NewsDesk(name) if work.tells_news else None
+        self._told = 0
+
+    @property
+    def takes_part(self) -> bool:
+        """Whether any party of the job is played here; the hub may have none."""
+        return self.name in self.work.members.values()
+
+    @property
+    def progress(self) -> tuple[int, int] | None:
+        """Stage and round, while this member drives."""
+        return None if self._player is None else self._player.driving
+
+    def run(self, line: Line) -> Report:
+        """Play this member's part to the end, whichever that is."""
+        try:
+            sealed = SealedLine(
+                line,
+                self.work.key,
+                self.work.pinned,
+                session=self._session,
+                fingerprint=fingerprint_of(self._job),
+                attempts=self.work.patience.attempts,
+            )
+            with SitePlayer(self.work.members, sealed, self.work.patience) as player:
+                self._player = player
+                result = self.work.run(player, self._desk)
+        except Exception as error:
+            log_failure(error)
+            return Report.of_error(self.name, error, drove=self.progress is not None)
+        return Report(self.name, result)
+
+    def news(self) -> bytes:
+        """What has happened so far, sealed for the submitter; nothing if it knows that already.
+
+        News is a courtesy: what goes wrong with it is no reason to end a job.
+        """
+        try:
+            news = News() if self._desk is None else self._desk.news()
+            if news.number <= self._told:
+                return b""
+            sealed = seal_news(news, self.name, self.work.key, *self.work.submitter, self._job)
+        except Exception as error:
+            log_failure(error)
+            return b""
+        self._told = news.number
+        return sealed
+
+    def letter(self, report: Report) -> bytes:
+        """A report, sealed for the submitter."""
+        return seal_report(report, self.work.key, *self.work.submitter, self._job)
+
+
+def refusal(error: Exception) -> str:
+    """The code of an error, all that a hub may know of it."""
+    log_failure(error)
+    return error.code if isinstance(error, FedsiftError) else FedsiftError.code
+
+
+def log_failure(error: BaseException) -> None:
+    """Say in this member's own log what went wrong; texts of foreign errors may hold data."""
+    if isinstance(error, FedsiftError):
+        _log.error("%s", error.one_line)
+    else:
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        _log.error("%s in\n%s", type(error).__name__, frames)

@@ -1,0 +1,229 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Requests and answers between the roles of one run, through bytes and within time limits.
+
+Roles that live in this process are reached directly; an engine that also reaches roles elsewhere
+overrides :meth:`Exchange.deliver` and uses everything else as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from fedsift.engine.node import Node
+from fedsift.engine.session import Address, Session, fault_of
+from fedsift.errors import FedsiftError, PartyFailed, PolicyViolation, RunEnded, UndeclaredFlow
+from fedsift.protocol.codec import Done, Fault
+from fedsift.protocol.message import Message
+from fedsift.protocol.network import T
+
+DEFAULT_TIMEOUT_SECONDS = 900.0
+_LONGEST_REASON = 600
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A frame on its way from one role to another."""
+
+    frame: bytes
+    sender: Address
+    receiver: Address
+    round_number: int
+
+
+class Door:
+    """The door of one role at one party; see :class:`fedsift.protocol.network.Network`.
+
+    ``within`` is the round of the request that the role is answering; what it asks meanwhile
+    belongs to the same round.
+    """
+
+    def __init__(self, exchange: Exchange, address: Address, within: int | None = None) -> None:
+        self._exchange = exchange
+        self._address = address
+        self._within = within
+        self.party = address.party
+
+    def members(self, role: str) -> tuple[str, ...]:
+        """Parties that play a role, in party order."""
+        return self._exchange.session.members(role)
+
+    async def ask(
+        self,
+        role: str,
+        message: Message | Mapping[str, Message],
+        reply: type[T],
+        *,
+        timeout_seconds: float | None = None,
+    ) -> list[T]:
+        """Send to every member of a role at once; replies come in party order."""
+        members = self.members(role)
+        if isinstance(message, Message):
+            message = dict.fromkeys(members, message)
+        strangers = sorted(set(message) - set(members))
+        if not members or strangers:
+            raise UndeclaredFlow(
+                f"Asked {strangers or 'nobody'} as {role!r}.",
+                f"Parties with that role: {', '.join(members) or 'none'}.",
+                "Check the placement of roles.",
+            )
+        round_number = self._exchange.session.transcript.next_round(self._within)
+        calls = [
+            self._exchange.call(
+                self._address,
+                Address(party, role),
+                message[party],
+                reply,
+                round_number,
+                timeout_seconds,
+            )
+            for party in members
+            if party in message
+        ]
+        tasks = [asyncio.ensure_future(call) for call in calls]
+        start = time.perf_counter()
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+            self._exchange.waited(self._address, time.perf_counter() - start)
+
+    async def tell(
+        self,
+        role: str,
+        message: Message | Mapping[str, Message],
+        *,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        """Send without expecting more than a confirmation."""
+        await self.ask(role, message, Done, timeout_seconds=timeout_seconds)
+
+    def account(self) -> dict[str, Any]:
+        """Traffic and disclosures so far; empty beside the driver, whose account has everything."""
+        session = self._exchange.session
+        driving = session.protocol.roles[0].role_name
+        driver_is_here = set(session.members(driving)) & set(self._exchange.nodes)
+        return {} if driver_is_here and self._address.role != driving else session.to_plain()
+
+    def go_on(self, account: Mapping[str, Any]) -> None:
+        """Count on from the account of an interrupted run."""
+        if account:
+            self._exchange.session.go_on(account)
+
+
+class Exchange:
+    """The state of one run in this process: session, nodes, time limits."""
+
+    abroad: ClassVar[bool] = False
+    """Whether answers may go to other organisations."""
+
+    def __init__(self, session: Session, nodes: Mapping[str, Node], timeout_seconds: float) -> None:
+        self.session = session
+        self.nodes = nodes
+        self._timeout_seconds = timeout_seconds
+        self._wait_seconds: dict[Address, float] = {}
+
+    def waited(self, address: Address, seconds: float) -> None:
+        """Note how long a role waited for others."""
+        self._wait_seconds[address] = self._wait_seconds.get(address, 0.0) + seconds
+
+    def wait_of(self, party: str) -> float:
+        """Seconds a party's roles waited for others."""
+        return sum(s for address, s in self._wait_seconds.items() if address.party == party)
+
+    def door(self, address: Address, within: int | None = None) -> Door:
+        """The door of one role."""
+        return Door(self, address, within)
+
+    async def call(
+        self,
+        sender: Address,
+        receiver: Address,
+        message: Message,
+        reply: type[T],
+        round_number: int,
+        timeout_seconds: float | None,
+    ) -> T:
+        """One request and its answer, through bytes, within the time limit."""
+        frame = self.session.seal(message, sender, receiver)
+        self.session.record(frame, message, round_number, sender, receiver)
+        limit = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        name = type(message).__name__
+        request = Request(frame, sender, receiver, round_number)
+        try:
+            answer = await asyncio.wait_for(self.deliver(request, limit), limit)
+        except TimeoutError:
+            reason = f"no answer within {limit:g} seconds"
+            raise PartyFailed(receiver.party, name, round_number, reason) from None
+        except (PartyFailed, PolicyViolation, RunEnded):
+            raise
+        except FedsiftError as error:
+            reason = f"{error.code}: {error.found}"
+            raise PartyFailed(
+                receiver.party, name, round_number, reason, cause_code=error.code
+            ) from error
+        try:
+            received = self.session.open(answer, sender, [reply])
+            self.session.check_flow(received, receiver, sender)
+        except FedsiftError as error:
+            reason = f"its answer is not valid ({error.code})"
+            raise PartyFailed(
+                receiver.party, name, round_number, reason, cause_code=error.code
+            ) from error
+        self.session.record(answer, received, round_number, receiver, sender)
+        if isinstance(received, Fault):
+            raise failure(received, receiver.party, name, round_number)
+        if not isinstance(received, reply):
+            reason = f"it answered {type(received).__name__} instead of {reply.__name__}"
+            raise PartyFailed(receiver.party, name, round_number, reason)
+        return received
+
+    async def deliver(self, request: Request, limit_seconds: float) -> bytes:  # noqa: ARG002
+        """Bring a request to a role in this process and bring back its answer."""
+        node = self.nodes[request.receiver.party]
+        return await asyncio.wrap_future(node.submit(self.serve(request)))
+
+    async def serve(self, request: Request) -> bytes:
+        """At the receiving party: decode, handle, encode; errors become faults."""
+        session, sender, receiver = self.session, request.sender, request.receiver
+        try:
+            role = self.nodes[receiver.party].roles[receiver.role]
+            message = session.open(request.frame, receiver, session.inbound(receiver.role))
+            session.check_flow(message, sender, receiver)
+            self.saw(request.frame, message, request.round_number, sender, receiver)
+            answer = await role.handle(message, self.door(receiver, request.round_number))
+            frame = session.seal(answer, receiver, sender)
+            self.saw(frame, answer, request.round_number, receiver, sender)
+            return frame
+        except Exception as error:
+            _log.debug("party %s failed", receiver.party, exc_info=True)
+            if self.abroad and isinstance(error, FedsiftError):
+                _log.error("%s", error.one_line)  # others may be told less
+            return session.codec.encode(fault_of(error, abroad=self.abroad))
+
+    def saw(
+        self, frame: bytes, message: Message, round_number: int, sender: Address, receiver: Address
+    ) -> None:
+        """Take note at the answering role; nothing to do where the asking one has noted it."""
+
+
+def failure(fault: Fault, party: str, name: str, round_number: int) -> FedsiftError:
+    """What is nobody's failure keeps its kind; everything else is a failed party."""
+    text = shown(fault.text)
+    for kind in (PolicyViolation, RunEnded):
+        if fault.code == kind.code:
+            return kind(text)
+    code = shown(fault.code)
+    return PartyFailed(party, name, round_number, f"{code}: {text}", cause_code=code)
+
+
+def shown(text: str) -> str:
+    """Another party's text, fit for a screen: no control characters, not too long."""
+    return "".join(letter for letter in text[:_LONGEST_REASON] if letter.isprintable())

@@ -1,0 +1,308 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""A line that a lying hub cannot read, forge, repeat, turn around or reorder.
+
+Two sites first greet each other: they show that they run the same job and the same version of the
+relay, and agree on fresh keys, so that nothing recorded in an earlier session opens in this one.
+Then every request and every reply is one envelope (:mod:`fedsift.crypto.envelope`). Requests that
+are under way at the same time travel in lanes; within a lane envelopes have a strict order.
+
+A request that got no answer is sent again *unchanged*. The receiver keeps its last reply of every
+lane and gives it again, so a request is carried out once however often it arrives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from fedsift.crypto.envelope import Envelopes, OrganisationKey
+from fedsift.engine.remote.transport import Handler, Line
+from fedsift.errors import BadEnvelope, Disagreement, RunEnded, SiteUnreachable
+
+RELAY_VERSION = 1
+"""Grows whenever sites of different versions could misunderstand each other."""
+
+_HEAD = struct.Struct(">4s32sH")
+_HELLO, _DATA = b"fsh\x01", b"fsd\x01"
+_NO_TALK = bytes(32)
+_MOST_LANES = 512
+_MOST_TALKS = 16
+
+
+class _Greeting(msgspec.Struct, frozen=True):
+    """What two sites show each other first; unknown fields are left to later versions."""
+
+    version: int
+    fingerprint: str
+    fresh: bytes
+
+
+@dataclass
+class _Lane:
+    """One request at a time, in order; ``last`` and ``reply`` belong to the receiver."""
+
+    number: int
+    envelopes: Envelopes
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    last: bytes = b""
+    reply: bytes = field(default=b"", repr=False)
+
+
+class _Talk:
+    """All that one site asks another in this session: lanes, on keys made for it."""
+
+    def __init__(self, name: bytes, make: Callable[[int], Envelopes]) -> None:
+        self.name = name
+        self.welcome = b""
+        self._make = make
+        self._lanes: dict[int, _Lane] = {}
+        self._free: list[_Lane] = []
+        self._lock = threading.Lock()
+
+    def lane(self, number: int) -> _Lane:
+        """The lane of that number, made when it is first used."""
+        with self._lock:
+            return self._lane(number)
+
+    def take(self) -> _Lane:
+        """A lane in which nothing is under way."""
+        with self._lock:
+            return self._free.pop() if self._free else self._lane(len(self._lanes))
+
+    def give_back(self, lane: _Lane) -> None:
+        """Let the lane be used again; one whose count was lost is never given back."""
+        with self._lock:
+            self._free.append(lane)
+
+    def _lane(self, number: int) -> _Lane:
+        if number >= _MOST_LANES:
+            raise BadEnvelope(
+                f"Lane {number} of a line was used.",
+                f"At most {_MOST_LANES} requests may be under way or lost.",
+                "Check the connection between the sites.",
+            )
+        if number not in self._lanes:
+            self._lanes[number] = _Lane(number, self._make(number))
+        return self._lanes[number]
+
+
+class SealedLine:
+    """Seals what goes over a line and opens what comes from it.
+
+    Parameters
+    ----------
+    line : Line
+        Carries the envelopes; nothing it says is believed.
+    key : OrganisationKey
+        This site's own.
+    pinned : mapping of str to bytes
+        Public keys of the other sites.
+    session : str
+        Names the run, the same at all sites.
+    fingerprint : str
+        Digest of the job; sites with another one are refused.
+    attempts : int
+        How often a message is sent before its receiver counts as unreachable.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        key: OrganisationKey,
+        pinned: Mapping[str, bytes],
+        *,
+        session: str,
+        fingerprint: str,
+        attempts: int = 2,
+    ) -> None:
+        self._line = line
+        self._key = key
+        self._pinned = dict(pinned)
+        self._session = session
+        self._fingerprint = fingerprint
+        self._attempts = attempts
+        self._handler: Handler | None = None
+        self._talks: dict[str, _Talk] = {}
+        self._heard: dict[str, OrderedDict[bytes, _Talk]] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<sealed line of {self.site!r}>"
+
+    @property
+    def site(self) -> str:
+        """This site."""
+        return self._line.site
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the engine has given up the job."""
+        return self._line.aborted
+
+    def serve(self, handler: Handler | None) -> None:
+        """Answer what other sites really sent; anything else is refused and reaches nobody."""
+        self._handler = handler
+        self._line.serve(None if handler is None else self._answer)
+
+    def greet(self, site: str, timeout_seconds: float) -> None:
+        """Check that a site runs the same job, and agree on keys for what it will be asked."""
+        mine = OrganisationKey.generate()
+        hello = self._envelopes(site, "hello").seal(site, "request", self._greeting(mine))
+        sent = _HEAD.pack(_HELLO, _NO_TALK, 0) + hello
+        try:
+            reply = self._line.request(site, sent, timeout_seconds)
+        except SiteUnreachable as error:
+            if error.refused == BadEnvelope.code:
+                raise _unknown_key(site) from error
+            raise
+        opened = self._envelopes(site, f"welcome {mine.public.hex()}").open(site, "reply", reply)
+        theirs = self._agreed(site, opened)
+        self._talks[site] = self._talk(site, mine, mine.public, theirs)
+
+    def request(self, site: str, content: bytes, timeout_seconds: float) -> bytes:
+        """Ask a site that was greeted; the limit is that of one attempt."""
+        talk = self._talks.get(site)
+        if talk is None:
+            raise SiteUnreachable(site, "it was not greeted")
+        lane = talk.take()
+        envelope = lane.envelopes.seal(site, "request", content)
+        sent = _HEAD.pack(_DATA, talk.name, lane.number) + envelope
+        problem: SiteUnreachable | BadEnvelope = SiteUnreachable(site, "nothing was sent")
+        for attempt in range(self._attempts):
+            if attempt and self.aborted:
+                raise aborted()
+            try:
+                reply = self._line.request(site, sent, timeout_seconds)
+                opened = lane.envelopes.open(site, "reply", reply)
+            except (SiteUnreachable, BadEnvelope) as error:
+                problem = error
+            else:
+                talk.give_back(lane)
+                return opened
+        raise problem
+
+    def _answer(self, sender: str, content: bytes) -> bytes:
+        if sender not in self._pinned or len(content) < _HEAD.size:
+            raise _refused(sender)
+        magic, name, number = _HEAD.unpack(content[: _HEAD.size])
+        envelope = content[_HEAD.size :]
+        if magic == _HELLO:
+            return self._welcome(sender, envelope)
+        with self._lock:
+            talk = self._heard.get(sender, OrderedDict()).get(name)
+        handler = self._handler
+        if magic != _DATA or talk is None or handler is None:
+            raise _refused(sender)
+        lane = talk.lane(number)
+        digest = hashlib.sha256(envelope).digest()
+        with lane.lock:
+            if digest != lane.last:
+                opened = lane.envelopes.open(sender, "request", envelope)
+                lane.reply = lane.envelopes.seal(sender, "reply", handler(sender, opened))
+                lane.last = digest
+            return lane.reply
+
+    def _welcome(self, sender: str, envelope: bytes) -> bytes:
+        """Answer a greeting; one that was recorded earlier only makes a talk that stays silent."""
+        opened = self._envelopes(sender, "hello").open(sender, "request", envelope)
+        mine = OrganisationKey.generate()
+        try:
+            theirs = self._agreed(sender, opened)
+        except Disagreement:
+            # The other site finds out from the answer; without a talk it cannot ask anything.
+            return self._sealed_welcome(sender, mine, _fresh_of(opened))
+        with self._lock:
+            known = self._heard.setdefault(sender, OrderedDict())
+            if theirs not in known:
+                talk = known[theirs] = self._talk(sender, mine, theirs, theirs)
+                talk.welcome = self._sealed_welcome(sender, mine, theirs)
+            if len(known) > _MOST_TALKS:
+                known.popitem(last=False)
+            return known[theirs].welcome
+
+    def _sealed_welcome(self, sender: str, mine: OrganisationKey, theirs: bytes) -> bytes:
+        envelopes = self._envelopes(sender, f"welcome {theirs.hex()}")
+        return envelopes.seal(sender, "reply", self._greeting(mine))
+
+    def _greeting(self, mine: OrganisationKey) -> bytes:
+        return msgspec.msgpack.encode(_Greeting(RELAY_VERSION, self._fingerprint, mine.public))
+
+    def _agreed(self, site: str, opened: bytes) -> bytes:
+        """The fresh key in a greeting, if the sites agree on version and job."""
+        try:
+            greeting = msgspec.msgpack.decode(opened, type=_Greeting)
+        except msgspec.MsgspecError:
+            raise _other_version(site, "another") from None
+        if greeting.version != RELAY_VERSION:
+            raise _other_version(site, str(greeting.version))
+        if greeting.fingerprint != self._fingerprint:
+            raise Disagreement(
+                f"Site {site!r} runs another job than this site ({self.site!r}).",
+                "All sites must run the same job.",
+                "Submit the job again; if this stays, somebody on the way changes it.",
+            )
+        return greeting.fresh
+
+    def _talk(self, peer: str, mine: OrganisationKey, name: bytes, theirs: bytes) -> _Talk:
+        second = theirs if name == mine.public else mine.public
+        secret = {peer: mine.agree(theirs)}
+
+        def make(lane: int) -> Envelopes:
+            topic = f"talk {name.hex()} {second.hex()} lane {lane}"
+            return self._envelopes(peer, topic, secret)
+
+        return _Talk(name, make)
+
+    def _envelopes(
+        self, peer: str, topic: str, fresh: Mapping[str, bytes] | None = None
+    ) -> Envelopes:
+        pinned = {peer: self._pinned[peer]} if peer in self._pinned else {}
+        return Envelopes(self.site, self._key, pinned, f"{self._session} {topic}", fresh)
+
+
+def aborted() -> RunEnded:
+    """The engine gave up the job."""
+    return RunEnded(
+        "The run was stopped: the engine that carries the messages has ended the job.",
+        "All sites must be up for the whole length of a job.",
+        "Look at the hub's log for the site that was lost, then run the job again.",
+    )
+
+
+def _fresh_of(opened: bytes) -> bytes:
+    """The fresh key of a greeting that cannot be agreed with."""
+    try:
+        return msgspec.msgpack.decode(opened, type=_Greeting).fresh
+    except msgspec.MsgspecError:
+        return _NO_TALK
+
+
+def _refused(sender: str) -> BadEnvelope:
+    return BadEnvelope(
+        f"Something that claims to come from {sender!r} was refused: it belongs to no talk.",
+        "Sites greet each other before they ask anything.",
+        "Check the pinned keys; if they are right, somebody on the way is tampering.",
+    )
+
+
+def _unknown_key(site: str) -> BadEnvelope:
+    return BadEnvelope(
+        f"Site {site!r} could not open what this site sealed for it.",
+        "Each of two sites must have pinned the other's public key.",
+        f"Compare the pinned keys with {site!r} by a way you trust.",
+    )
+
+
+def _other_version(site: str, version: str) -> Disagreement:
+    return Disagreement(
+        f"Site {site!r} speaks version {version} of the relay.",
+        f"Version {RELAY_VERSION} is needed, as at this site.",
+        "Install the same version of fedsift at all sites.",
+    )

@@ -1,0 +1,264 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""The opening of a chain: one meeting in which every site looks at all steps, one match of rows.
+
+What a step discloses can depend on who is left. Where a choice of participants comes before, the
+step is planned for groups of that size in which every party is once. A choice of features may leave
+everybody or a single party: the plan shows what either would disclose, but a policy that forbids
+the latter is only remarked on. Each step is checked again when it begins, with those who are left.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fedsift.config.steps import PREDICT
+from fedsift.data.part import Part
+from fedsift.data.remote_table import JointFederation
+from fedsift.engine import EMBEDDED, Outcome, Player
+from fedsift.engine.session import Observer
+from fedsift.errors import FedsiftError, PolicyViolation
+from fedsift.jobs import chain_messages as chain
+from fedsift.jobs import setup as meeting
+from fedsift.jobs.chain_results import Rows, rows_apart
+from fedsift.jobs.run import Home, JointScript
+from fedsift.jobs.setup_terms import Agreed
+from fedsift.jobs.spec import JointJob
+from fedsift.methods.execution import Plan
+from fedsift.methods.fedsdg.messages import messages_to_predict
+from fedsift.methods.fedsdg.settings import params_for
+from fedsift.methods.needs import SetupNeeds
+from fedsift.protocol import Absent
+from fedsift.protocol.policy import PlannedDisclosure, check_before
+
+
+class Opening(JointScript):
+    """Meeting and matching of rows for all steps.
+
+    Parameters
+    ----------
+    job : JointJob
+        With steps.
+    homes, player, observer
+        As of :class:`JointScript`.
+    """
+
+    def __init__(
+        self,
+        job: JointJob,
+        homes: Mapping[str, Home],
+        player: Player = EMBEDDED,
+        observer: Observer | None = None,
+    ) -> None:
+        first = msgspec.structs.replace(
+            job.step(1), aligned=job.aligned, categorical=job.categorical
+        )
+        if job.has_gaps and job.chair in homes:
+            homes = {**homes, job.chair: _with_gaps(homes[job.chair])}
+        super().__init__(first, homes, player, observer)
+        self._chain = job
+        self._all_homes = homes
+        wanted = _wanted(job)
+        self._terms = replace(
+            self._terms,
+            job=job.fingerprint,
+            run=job.run_key,
+            labelled=job.labelled and wanted.labels,
+            wanted=wanted,
+        )
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """What the stages so far were."""
+        return self._outcomes
+
+    @property
+    def remarks(self) -> list[str]:
+        """On the matching of rows."""
+        return self._remarks
+
+    def meet(self) -> tuple[Agreed, dict[str, Part]]:
+        """Who brings what, and does everybody agree to all steps."""
+        if self._homes:
+            return super().meet()
+        self._watch()
+        return Agreed(0, {}, {}, "", 0, {}), {}
+
+    def match_rows(self, agreed: Agreed, parts: Mapping[str, Part]) -> dict[str, Rows]:
+        """Rows that all parties have, in the chair's order."""
+        if self._homes or not self._terms.aligned:
+            return super().match_rows(agreed, parts)
+        self._watch()
+        return {}
+
+    def _watch(self) -> None:
+        """A neutral party of a later step has nothing to do here."""
+        self._player.play(meeting.PROTOCOL, {self._job.chair: (Absent(meeting.Chair),)})
+
+    def _in_use(self, parts: dict[str, Part]) -> dict[str, Part]:
+        """Without the rows that are to be predicted, as far as they are known."""
+        chair, predicts = self._chain.chair, self._chain.predicts
+        if predicts is None:
+            return parts
+        rows: Rows | None = None
+        if self._chain.has_gaps and chair in parts:
+            rows = np.flatnonzero(~parts[chair].unlabelled())
+        elif not self._chain.has_gaps and len({part.n_rows for part in parts.values()}) == 1:
+            n_rows = next(iter(parts.values())).n_rows
+            rows = rows_apart(n_rows, predicts["share"], self._chain.seed)[0]
+        if rows is None:
+            return parts
+        # Before rows are matched, those of the label holder are no others' rows.
+        matched = self._player.home is None
+        return {
+            party: replace(part.take(rows), has_gaps=False) if matched or party == chair else part
+            for party, part in parts.items()
+        }
+
+    # All steps
+
+    def _checked(self, agreed: Agreed, federation: JointFederation) -> Plan:
+        """The plan of all steps, if settings, data and policies allow all of them."""
+        rows: list[PlannedDisclosure] = []
+        notes: list[str] = []
+        bits: list[int] = []
+        for number, step in enumerate(self._chain.steps, start=1):
+            for left, owners in self._possibly_left(number, agreed):
+                few = {party: agreed.features[party] for party in owners}
+                plan = self._plan_of_step(number, left, replace(agreed, features=few), federation)
+                rows += (replace(row, step=number) for row in plan.disclosures)
+                notes += (f"Step {number} ({step.method}): {note}" for note in plan.notes)
+                bits.append(plan.security_bits)
+            if number > 1 and self._player.home is None:
+                more, remarks = self._with_few(number, agreed, federation)
+                rows += (replace(row, step=number) for row in more)
+                notes += (f"Step {number} ({step.method}): {remark}" for remark in remarks)
+        before = self._stages_of_chain(bits[0])
+        after = [replace(row, step=n) for row, n in before[1]]
+        together = [*before[0], *rows, *after]
+        together.sort(key=lambda row: row.step)
+        names = " > ".join(step.method for step in self._chain.steps)
+        return Plan(
+            names, tuple(dict.fromkeys(together)), tuple(dict.fromkeys(notes)), min(bits, default=0)
+        )
+
+    def _with_few(
+        self, number: int, agreed: Agreed, federation: JointFederation
+    ) -> tuple[list[PlannedDisclosure], list[str]]:
+        """What a step discloses if a single party is left besides the chair."""
+        chair = self._chain.chair
+        rows: list[PlannedDisclosure] = []
+        remarks: list[str] = []
+        if self._chain.setting == "horizontal":
+            return rows, remarks
+        for party in agreed.features:
+            left = tuple(one for one in self._chain.parties if one in (chair, party))
+            few = {one: names for one, names in agreed.features.items() if one in left}
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)
+                    among = replace(agreed, features=few)
+                    plan = self._plan_of_step(number, left, among, federation)
+            except PolicyViolation as error:
+                remarks.append(f"If {party!r} alone is left besides {chair!r}: {error.found}")
+            except FedsiftError:
+                continue  # the method needs more parties, and will say so
+            else:
+                rows += plan.disclosures
+        return rows, remarks
+
+    def _stages_of_chain(
+        self, security_bits: int
+    ) -> tuple[list[PlannedDisclosure], list[tuple[PlannedDisclosure, int]]]:
+        """What is told before the first step, and after each one."""
+        job, chair = self._chain, self._chain.chair
+        guests = any(party != chair for party in job.parties)
+        neutrals = tuple(party for party in job.neutrals if party != chair)
+        nodes = chain.build_nodes(chair, neutrals, job.parties, {})
+        first = [self._foreseen(*stage) for stage in self._before()]
+        if job.has_gaps and guests:
+            first.append(self._foreseen(chain.PROTOCOL, (chain.RowsApart,), nodes))
+        used = (
+            *((chain.Staying,) if guests else ()),
+            *((chain.StayingParties,) if neutrals else ()),
+        )
+        later = self._foreseen(chain.PROTOCOL, used, nodes)
+        own = {party: home.policy for party, home in self._homes.items()}
+        sent = [pair for sends, _ in (*first, later) for pair in sends if pair[0] in own]
+        check_before(self._job.method, own, sent, security_bits=security_bits)
+        steps = [n for n, step in enumerate(job.steps, start=1) if step.method != PREDICT]
+        return [row for _, planned in first for row in planned], [
+            (row, n) for n in steps for row in later[1]
+        ]
+
+    def _plan_of_step(
+        self, number: int, left: tuple[str, ...], agreed: Agreed, federation: JointFederation
+    ) -> Plan:
+        job = self._chain.step(number, left)
+        own = {party: home for party, home in self._all_homes.items() if party in self._here(job)}
+        tables = {party: federation.tables[party] for party in agreed.features}
+        among = replace(federation, tables=tables, parties=left, column_order={})
+        if self._chain.steps[number - 1].method == PREDICT:
+            return self._plan_of_prediction(job, among)
+        return JointScript(job, own, self._player)._checked(agreed, among)
+
+    def _plan_of_prediction(self, job: JointJob, federation: JointFederation) -> Plan:
+        from fedsift.methods.fedsdg import predictor as fedsdg_predict
+        from fedsift.methods.fedsdg.feature_holder import FeatureHolder
+
+        params = params_for(job.selector(), federation)
+        holders = [party for party in federation.tables if party != job.chair]
+        nodes: dict[str, Any] = {job.chair: (Absent(fedsdg_predict.Predictor),)}
+        nodes |= {party: (Absent(FeatureHolder),) for party in holders}
+        used = messages_to_predict(params, len(holders))
+        sends, planned = self._foreseen(fedsdg_predict.PROTOCOL, used, nodes)
+        bits = 0 if params.scheme == "plain" else params.security_bits
+        own = {p: home.policy for p, home in self._homes.items() if p in job.parties}
+        sent = [pair for pair in sends if pair[0] in own]
+        check_before(job.method, own, sent, security_bits=bits)
+        return Plan(PREDICT, tuple(planned), (), bits)
+
+    def _here(self, job: JointJob) -> list[str]:
+        home, everybody = self._player.home, (*job.parties, job.neutral)
+        return [party for party in everybody if party and (home is None or party in home)]
+
+    def _possibly_left(
+        self, number: int, agreed: Agreed
+    ) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+        """Groups that may play a step, and who of them has features; if any is at home."""
+        owners, size = list(agreed.features), len(agreed.features)
+        for step in self._chain.steps[: number - 1]:
+            wanted = step.parameters.get("n_participants", 1)
+            if step.method == "vfps":
+                size = int(wanted) if wanted >= 1 else max(1, round(wanted * size))
+        for start in range(len(owners) if size < len(owners) else 1):
+            chosen = {owners[(start + place) % len(owners)] for place in range(size)}
+            left = tuple(p for p in self._chain.parties if p in chosen or p == self._chain.chair)
+            if size >= len(owners):
+                left = self._chain.parties
+            if self._here(self._chain.step(number, left)):
+                yield left, [party for party in owners if party in chosen]
+
+
+def _wanted(job: JointJob) -> SetupNeeds:
+    """What the sites must know of each other for all steps."""
+    steps = [n for n, step in enumerate(job.steps, start=1) if step.method != PREDICT]
+    each = [job.step(number).selector()._wanted() for number in steps]
+    return SetupNeeds(
+        choices=tuple(dict.fromkeys(choice for one in each for choice in one.choices)),
+        n_classes=any(one.n_classes for one in each),
+        common_words=any(one.common_words for one in each),
+        labels=any(one.labels for one in each),
+    )
+
+
+def _with_gaps(home: Home) -> Home:
+    """A party whose rows need not all have a label."""
+    load = home.load
+    return home if load is None else replace(home, load=lambda: replace(load(), has_gaps=True))

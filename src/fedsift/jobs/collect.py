@@ -1,0 +1,350 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""After a joint run: what the chair needs of the others to write the result down.
+
+Setting   Any; the same parties as in the meeting.
+Roles     *chair* (drives), *guest* (every other party with data), *neutral* (no data).
+Adversary Honest but curious.
+
+Who learns what
+  chair    remarks on every party's columns, in a few fixed sentences with counts; and, method by
+           method, which feature is behind which number (filters, interaction), or every feature's
+           gate (FedSDG-FS). What a party finds out about its own rows alone (its own accuracies,
+           its own ranking) is not asked for. Runs with a budget of privacy ask for no remarks:
+           a single row can make one.
+  guest, neutral    nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.errors import BadFrame
+from fedsift.jobs.setup_messages import CHAIR, GUEST, NEUTRAL
+from fedsift.methods.needs import ResultNeeds
+from fedsift.protocol import (
+    Absent,
+    DrivingRole,
+    Message,
+    Network,
+    Protocol,
+    PublicArray,
+    Role,
+    handles,
+    message,
+)
+from fedsift.protocol.network import blaming
+
+Facts = dict[str, Any]
+"""What a role knows at the end, as :meth:`Role.facts` gives it."""
+
+_DOWN, _UP = f"{CHAIR} -> {GUEST}", f"{GUEST} -> {CHAIR}"
+_COUNT, _COLUMN = r"\d{1,12}", "(?P<column>.+)"
+# The only sentences that travel: counts, and in one method names that the chair knows anyway.
+_SENTENCES = (
+    rf"{_COUNT} of {_COUNT} columns of QUOTED have the same value in every row\.",
+    rf"{_COUNT} of {_COUNT} columns of QUOTED are missing in more than half of the rows\.",
+    rf"{_COUNT} of {_COUNT} columns of QUOTED have a different category in every row, like an id\.",
+    rf"PARTY: {_COUNT} bins of {_COUNT} features had fewer than {_COUNT} rows and were merged\.",
+    rf"PARTY: missing values of {_COUNT} features count (as|below) their mean\.",
+    rf"PARTY: {_COUNT} constant features come last\.",
+    rf"PARTY: column {_COLUMN} has missing values; distances use the mean for them\.",
+    rf"PARTY: column {_COLUMN} has missing values; distances use a category of its own for them\.",
+    rf"PARTY: column {_COLUMN} is constant; it tells nothing\.",
+)
+
+
+@message(flow=_DOWN, reveals="nothing: asks for remarks")
+class RemarksWanted(Message, frozen=True):
+    """Asks what a reader of the result should know about the receiver's columns."""
+
+
+@message(
+    flow=_UP,
+    reveals="remarks: how many columns are constant, mostly missing or like an id, have missing "
+    "values or too small bins, and which ones do in VF-PS",
+    customary=True,
+)
+class Remarks(Message, frozen=True):
+    """Fixed sentences with counts: on the table, and on what the method did with it."""
+
+    table: tuple[str, ...]
+    method: tuple[str, ...]
+
+
+@message(flow=_DOWN, reveals="nothing: asks which feature is which")
+class OrderWanted(Message, frozen=True):
+    """Asks for the receiver's secret order."""
+
+
+@message(
+    flow=_UP,
+    reveals="named-scores: which of the sender's features each score belongs to",
+    customary=True,
+)
+class SecretOrder(Message, frozen=True):
+    """Position in the method's messages to position in the outline."""
+
+    features: tuple[int, ...]
+
+
+@message(flow=_DOWN, reveals="nothing: asks for the gates")
+class GatesWanted(Message, frozen=True):
+    """Asks for the gates of the receiver's features."""
+
+
+@message(
+    flow=_UP,
+    reveals="named-gates: mean of the gate of every feature by name, or what leaving it out costs, "
+    "and which were selected",
+    customary=True,
+)
+class NamedGates(Message, frozen=True):
+    """Gates and selected features, in the order of the outline."""
+
+    means: PublicArray
+    selected: tuple[int, ...]
+
+
+@message(flow=_DOWN, reveals="nothing: asks for numbers of operations")
+class CountsWanted(Message, frozen=True):
+    """Asks how much the receiver encrypted."""
+
+
+@message(flow=_UP, reveals="nothing: numbers of operations, which follow from the job")
+class OperationCounts(Message, frozen=True):
+    """Operations by name."""
+
+    counts: dict[str, int]
+
+
+@message(flow=f"{CHAIR} -> {NEUTRAL}", reveals="nothing: asks for numbers of operations")
+class NeutralCountsWanted(Message, frozen=True):
+    """Asks how much the receiver computed."""
+
+
+@message(flow=f"{NEUTRAL} -> {CHAIR}", reveals="nothing: numbers of operations")
+class NeutralCounts(Message, frozen=True):
+    """Operations by name."""
+
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What the chair knows of one party: facts as of its roles, and remarks on its table."""
+
+    facts: Facts = field(default_factory=dict)
+    table_remarks: tuple[str, ...] = ()
+
+
+class Guest(Role, name=GUEST):
+    """Answers about its own part of the run."""
+
+    def __init__(
+        self, party: str, names: Sequence[str], facts: Facts, remarks: Sequence[str] = ()
+    ) -> None:
+        self._party = party
+        self._names = list(names)
+        self._facts = facts
+        self._remarks = remarks
+
+    @handles(RemarksWanted)
+    async def tell_remarks(self, ask: RemarksWanted, net: Network) -> Remarks:
+        """Fixed sentences only; anything else stays here."""
+        own = self._facts.get("remarks", ())
+        texts = [
+            tuple(text for text in some if is_fixed(text, self._party, self._names))
+            for some in (self._remarks, own)
+        ]
+        return Remarks(*texts)
+
+    @handles(OrderWanted)
+    async def tell_order(self, ask: OrderWanted, net: Network) -> SecretOrder:
+        """Which feature is which."""
+        place = {name: position for position, name in enumerate(self._names)}
+        return SecretOrder(tuple(place[name] for name in self._facts["names"]))
+
+    @handles(GatesWanted)
+    async def tell_gates(self, ask: GatesWanted, net: Network) -> NamedGates:
+        """Gates of all features, and which of them were selected."""
+        chosen = set(self._facts["selected"])
+        numbers = tuple(i for i, name in enumerate(self._names) if name in chosen)
+        return NamedGates(PublicArray.of(self._facts["gate_means"]), numbers)
+
+    @handles(CountsWanted)
+    async def tell_counts(self, ask: CountsWanted, net: Network) -> OperationCounts:
+        """How much was encrypted."""
+        return OperationCounts(dict(self._facts["operations"]))
+
+
+class Neutral(Role, name=NEUTRAL):
+    """Answers how much it computed."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    @handles(NeutralCountsWanted)
+    async def tell_counts(self, ask: NeutralCountsWanted, net: Network) -> NeutralCounts:
+        """How much was computed."""
+        return NeutralCounts(dict(self._facts["operations"]))
+
+
+class Chair(DrivingRole, name=CHAIR):
+    """Collects what the result needs.
+
+    Parameters
+    ----------
+    features : mapping of party to feature names
+        As told at the meeting.
+    asked : ResultNeeds
+    """
+
+    def __init__(self, features: Mapping[str, Sequence[str]], asked: ResultNeeds) -> None:
+        self._features = features
+        self._asked = asked
+
+    async def drive(self, net: Network) -> dict[str, Found]:
+        """Facts and remarks by party."""
+        guests = net.members(GUEST)
+        facts: dict[str, Facts] = {party: {} for party in guests}
+        tables: dict[str, tuple[str, ...]] = {}
+        if guests and self._asked.remarks:
+            told = await net.ask(GUEST, RemarksWanted(), Remarks)
+            for party, remarks in zip(guests, told, strict=True):
+                with blaming(party, "RemarksWanted", 0):
+                    names = self._features.get(party, ())
+                    for text in (*remarks.table, *remarks.method):
+                        if not is_fixed(text, party, names):
+                            raise _not_fixed()
+                tables[party] = remarks.table
+                facts[party]["remarks"] = list(remarks.method)
+        owners = tuple(party for party in guests if party in self._features)
+        if self._asked.order and owners:
+            await self._take_orders(owners, facts, net)
+        if self._asked.gates and owners:
+            await self._take_gates(owners, facts, net)
+        if self._asked.operations:
+            await self._take_counts(owners, facts, net)
+        return {party: Found(known, tables.get(party, ())) for party, known in facts.items()}
+
+    async def _take_orders(
+        self, owners: Sequence[str], facts: dict[str, Facts], net: Network
+    ) -> None:
+        replies = await net.ask(GUEST, dict.fromkeys(owners, OrderWanted()), SecretOrder)
+        for party, reply in zip(owners, replies, strict=True):
+            names = self._features[party]
+            with blaming(party, "OrderWanted", 0):
+                if sorted(reply.features) != list(range(len(names))):
+                    raise _no_features(len(names))
+            facts[party]["names"] = [names[i] for i in reply.features]
+
+    async def _take_gates(
+        self, owners: Sequence[str], facts: dict[str, Facts], net: Network
+    ) -> None:
+        replies = await net.ask(GUEST, dict.fromkeys(owners, GatesWanted()), NamedGates)
+        for party, reply in zip(owners, replies, strict=True):
+            names = self._features[party]
+            with blaming(party, "GatesWanted", 0):
+                means: npt.NDArray[Any] = reply.means.array(shape=(len(names),))
+                if not set(reply.selected) <= set(range(len(names))):
+                    raise _no_features(len(names))
+            facts[party] |= {
+                "names": list(names),
+                "gate_means": means.astype(np.float64),
+                "selected": [names[i] for i in reply.selected],
+            }
+
+    async def _take_counts(
+        self, owners: Sequence[str], facts: dict[str, Facts], net: Network
+    ) -> None:
+        if owners:
+            replies = await net.ask(GUEST, dict.fromkeys(owners, CountsWanted()), OperationCounts)
+            for party, reply in zip(owners, replies, strict=True):
+                facts[party]["operations"] = dict(reply.counts)
+        for party in net.members(NEUTRAL):
+            (told,) = await net.ask(NEUTRAL, NeutralCountsWanted(), NeutralCounts)
+            facts[party] = {"names": [], "remarks": [], "operations": dict(told.counts)}
+
+
+MESSAGES = (
+    RemarksWanted,
+    Remarks,
+    OrderWanted,
+    SecretOrder,
+    GatesWanted,
+    NamedGates,
+    CountsWanted,
+    OperationCounts,
+    NeutralCountsWanted,
+    NeutralCounts,
+)
+PROTOCOL = Protocol(name="findings", messages=MESSAGES, roles=(Chair, Guest, Neutral))
+
+
+def messages_used(asked: ResultNeeds, *, guests: bool, neutral: bool) -> tuple[type[Message], ...]:
+    """The messages that findings of a method send, for plan and policy."""
+    used: list[type[Message]] = [RemarksWanted, Remarks] if guests and asked.remarks else []
+    if guests and asked.order:
+        used += [OrderWanted, SecretOrder]
+    if guests and asked.gates:
+        used += [GatesWanted, NamedGates]
+    if guests and asked.operations:
+        used += [CountsWanted, OperationCounts]
+    if neutral and asked.operations:
+        used += [NeutralCountsWanted, NeutralCounts]
+    return tuple(used)
+
+
+def build_nodes(
+    chair: str,
+    neutral: str | None,
+    parties: Sequence[str],
+    here: Mapping[str, Role],
+) -> dict[str, Sequence[Role]]:
+    """One node per party; those without a role here are at other sites."""
+    kinds: dict[str, type[Role]] = dict.fromkeys(parties, Guest)
+    if neutral is not None:
+        kinds[neutral] = Neutral
+    kinds[chair] = Chair
+    return {party: (here.get(party) or Absent(kind),) for party, kind in kinds.items()}
+
+
+def is_fixed(text: str, party: str, names: Sequence[str]) -> bool:
+    """Whether a remark is one of the fixed sentences, about this party and its own columns."""
+    for pattern in _patterns(party):
+        match = pattern.fullmatch(text)
+        if match is not None:
+            column = match.groupdict().get("column")
+            return column is None or column in {repr(name) for name in names}
+    return False
+
+
+@cache
+def _patterns(party: str) -> tuple[re.Pattern[str], ...]:
+    names = {"QUOTED": re.escape(repr(party)), "PARTY": re.escape(party)}
+    texts = (re.sub("QUOTED|PARTY", lambda m: names[m[0]], text) for text in _SENTENCES)
+    return tuple(re.compile(text, re.DOTALL) for text in texts)
+
+
+def _not_fixed() -> BadFrame:
+    return BadFrame(
+        "A remark arrived that is none of the known sentences.",
+        "Remarks are fixed sentences with counts.",
+        "Check that all sites run the same version of fedsift.",
+    )
+
+
+def _no_features(n_features: int) -> BadFrame:
+    return BadFrame(
+        "Numbers of features arrived that are not there, or twice.",
+        f"Feature numbers run from 0 to {n_features - 1}, each of them once.",
+        "Check that all sites run the same version of fedsift.",
+    )

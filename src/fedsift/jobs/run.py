@@ -1,0 +1,505 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""A job on the parties' own tables: the same script at every site, or all parties in one process.
+
+Four stages, played one after the other: the *meeting* (who brings what, and does everybody agree),
+the *alignment* of rows by private set intersection where ids are given, the *method*, and the
+*findings* that the chair needs to write the result down. A site has its own parts only. In one
+process all parts are at home and the stages are the same, so that the result, its traffic and its
+ledger are the same too; there everything is checked once before the first message.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any, cast
+
+import msgspec
+
+from fedsift.crypto import psi
+from fedsift.data.ids import Ids
+from fedsift.data.part import Part
+from fedsift.data.remarks import remarks_on
+from fedsift.data.remote_table import JointFederation
+from fedsift.engine import EMBEDDED, Outcome, Player
+from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
+from fedsift.engine.outcome import added
+from fedsift.engine.session import Observer
+from fedsift.errors import DataError, MissingPackage
+from fedsift.jobs import (
+    align,
+)
+from fedsift.jobs import (
+    collect as findings,
+)
+from fedsift.jobs import (
+    setup as meeting,
+)
+from fedsift.jobs.setup_terms import Agreed, Seat, messages_used
+from fedsift.jobs.spec import JointJob
+from fedsift.jobs.tables import (
+    Rows,
+    joint_federation,
+    remarks_of,
+    rows_in_common,
+    rows_left_out,
+)
+from fedsift.methods.carrier import Carrier, Facts, facts_of, parts_of_model, placed
+from fedsift.methods.execution import Plan, Prepared, execute
+from fedsift.methods.release import with_prices
+from fedsift.protocol import Message, Policy, Protocol, Role
+from fedsift.protocol.message import Declaration
+from fedsift.protocol.policy import (
+    OPEN,
+    Elsewhere,
+    PlannedDisclosure,
+    check_before,
+    check_names,
+    check_rows,
+)
+from fedsift.protocol.protocol import placement_of
+from fedsift.protocol.resume import forget_finished
+from fedsift.result import SelectionResult, Traffic, TrafficRow
+
+_Stage = tuple[Protocol, tuple[type[Message], ...], Mapping[str, Any]]
+"""A protocol, the messages of it that are used, and who plays what."""
+
+_Attendee = meeting.Chair | meeting.Guest | meeting.Neutral
+_IN_THE_CLEAR = (
+    "Rows were matched in the clear, in this process: openmined-psi is not installed "
+    "(pip install 'fedsift[psi]')."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Home:
+    """What a site brings to a joint run for one of its parties.
+
+    Parameters
+    ----------
+    load : callable, optional
+        Reads the party's data; a party without data has none.
+    policy : Policy
+    """
+
+    load: Callable[[], Part] | None = None
+    policy: Policy = OPEN
+
+    def __post_init__(self) -> None:
+        if self.load is not None and self.policy.anonymous_names:
+            object.__setattr__(self, "load", partial(_load_anonymous, self.load))
+
+    @classmethod
+    def of(cls, part: Part, policy: Policy | None = None) -> Home:
+        """A party whose data has been read."""
+        return cls(lambda: part, OPEN if policy is None else policy)
+
+
+def run_joint(
+    job: JointJob,
+    homes: Mapping[str, Home],
+    player: Player = EMBEDDED,
+    *,
+    observer: Observer | None = None,
+    selector: Any = None,
+    keep_own: Callable[[str, dict[str, Any]], None] | None = None,
+) -> SelectionResult | None:
+    """Play this site's part of a job.
+
+    Parameters
+    ----------
+    job : JointJob
+        The same at every site.
+    homes : mapping of party to Home
+        The parties at home here: all parties with data, if no player is given.
+    player : Player
+        Reaches the other sites.
+    observer : callable, optional
+        Told after every message.
+    selector : estimator, optional
+        Made by ``job.selector()``, for a caller who wants to keep it; fitted at the chair.
+    keep_own : callable, optional
+        Given what each party at home may keep of the run for itself.
+
+    Returns
+    -------
+    result : SelectionResult or None
+        At the site of the chair.
+    """
+    return JointScript(job, homes, player, observer, selector, keep_own).run()
+
+
+def plan_joint(job: JointJob, homes: Mapping[str, Home]) -> tuple[JointFederation, Plan]:
+    """Who will learn what if the job runs; needs all parties here, and sends nothing.
+
+    Returns
+    -------
+    federation : JointFederation
+        As the run will have it.
+    plan : Plan
+    """
+    return JointScript(job, homes, EMBEDDED).plan()
+
+
+class JointScript:
+    """One run at one site; ``settled`` if the whole job has been checked before."""
+
+    def __init__(
+        self,
+        job: JointJob,
+        homes: Mapping[str, Home],
+        player: Player,
+        observer: Observer | None = None,
+        selector: Any = None,
+        keep_own: Callable[[str, dict[str, Any]], None] | None = None,
+        settled: bool = False,
+    ) -> None:
+        self._job = job
+        self._settled = settled
+        self._player = player
+        self._observer = observer
+        self._keep_own = keep_own
+        self._selector = job.selector() if selector is None else selector
+        self._terms = job.terms(self._selector)
+        everybody = [*job.parties, *([] if job.neutral is None else [job.neutral])]
+        at_home = everybody if player.home is None else player.home
+        self._homes = {
+            party: _read_once(homes.get(party, Home())) for party in everybody if party in at_home
+        }
+        if job.setting == "horizontal":
+            check_names({party: home.policy for party, home in self._homes.items()})
+        self._asked = self._selector._asked(job.setting)
+        self._outcomes: list[Outcome] = []
+        self._remarks: list[str] = []
+        self._nodes: Mapping[str, Sequence[Role]] = {}
+
+    def run(self) -> SelectionResult | None:
+        """All four stages."""
+        if self._player.home is None and not self._settled:
+            with warnings.catch_warnings():
+                # The run itself warns too.
+                warnings.simplefilter("ignore", UserWarning)
+                self.plan()
+        agreed, parts = self.meet()
+        rows = self.match_rows(agreed, parts)
+        parts = {party: part.take(rows[party]) for party, part in parts.items()} if rows else parts
+        federation = joint_federation(self._terms, agreed, parts)
+        carrier = _JointCarrier(self, agreed, parts)
+        options: dict[str, Any] = {
+            "timeout_seconds": self._job.timeout_seconds,
+            "observer": self._observer,
+            "carrier": carrier,
+        }
+        if "on_epoch" in inspect.signature(self._selector.run).parameters:
+            options["on_epoch"] = getattr(self._observer, "epoch", None)
+        self._selector.set_params(policy=self._policies(agreed))
+        self._selector.run(federation, **options)
+        self._nodes = carrier.nodes
+        if self._keep_own is not None:
+            for party, known in carrier.own.items():
+                own = parts[party].feature_names if party in parts else ()
+                kept = {"columns": list(agreed.columns or own), **known}
+                if party in parts and parts[party].own_names:
+                    kept["own_names"] = dict(parts[party].own_names)
+                self._keep_own(party, kept)
+        if carrier.found is None:
+            return None
+        return self._completed(self._selector.result_, federation, parts, carrier.found)
+
+    def plan(self) -> tuple[JointFederation, Plan]:
+        """Check everything that can be checked without a message."""
+        agreed, parts = meeting.agree_here(self._terms, self._seats(reviewing=False))
+        remarks: tuple[str, ...] = ()
+        if self._terms.aligned:
+            ids = {party: _ids(part) for party, part in parts.items()}
+            rows = rows_in_common(ids, self._job.chair)
+            parts = {party: part.take(rows[party]) for party, part in parts.items()}
+            remarks = rows_left_out(agreed.n_rows, len(rows[self._job.chair]))
+        parts = self._in_use(parts)
+        federation = joint_federation(self._terms, agreed, parts)
+        plan = self._checked(agreed, federation)
+        for party, part in parts.items():
+            check_rows(party, self._homes[party].policy, part.n_rows)
+        on_data = remarks_on(federation.tables, [federation.target])
+        return replace(federation, warnings=(*on_data, *remarks)), plan
+
+    def model(self) -> dict[str, dict[str, Any]]:
+        """After a training: the parts of the model that belong to the parties at home."""
+        return parts_of_model(self._nodes, self._player.home)
+
+    # The stages
+
+    def meet(self) -> tuple[Agreed, dict[str, Part]]:
+        """Who brings what, and does everybody agree."""
+        nodes = meeting.build_nodes(self._terms, self._seats(self._player.home is not None))
+        self._play(meeting.PROTOCOL, nodes)
+        roles = {party: cast("_Attendee", nodes[party][0]) for party in self._homes}
+        agreed = {party: _known(role) for party, role in roles.items()}
+        parts = {
+            party: role.part
+            for party, role in roles.items()
+            if not isinstance(role, meeting.Neutral) and self._homes[party].load is not None
+        }
+        codes = {party: own for one in agreed.values() for party, own in one.codes.items()}
+        # The chair was told most; where it is not at home, one party's knowledge is all there is.
+        first = agreed.get(self._job.chair) or next(iter(agreed.values()))
+        return replace(first, codes=codes), parts
+
+    def match_rows(self, agreed: Agreed, parts: Mapping[str, Part]) -> dict[str, Rows]:
+        """Rows that all parties have, in the chair's order; nothing if they need no matching."""
+        if not self._terms.aligned:
+            return {}
+        ids = {party: parts[party].ids if party in parts else None for party in self._job.parties}
+        policies = {party: home.policy for party, home in self._homes.items()}
+        if self._player.home is None and not _has_psi():
+            rows = rows_in_common({p: _ids(part) for p, part in parts.items()}, self._job.chair)
+            self._remarks.append(_IN_THE_CLEAR)
+        else:
+            psi.library()
+            nodes = align.build_nodes(ids, self._job.chair, policies)
+            self._play(align.PROTOCOL, nodes)
+            rows = {party: nodes[party][0].facts()["rows"] for party in parts}
+        n_common = len(next(iter(rows.values()))) if rows else 0
+        self._remarks = [*rows_left_out(agreed.n_rows, n_common), *self._remarks]
+        return rows
+
+    def carry_out(
+        self, prepared: Prepared, policies: Mapping[str, Policy], **options: Any
+    ) -> Outcome:
+        """The method."""
+        here = replace(prepared, nodes=placed(prepared.nodes, self._player.home))
+        outcome = execute(here, policies, player=self._player, is_last=False, **options)
+        self._outcomes.append(outcome)
+        return outcome
+
+    def find(
+        self, agreed: Agreed, parts: Mapping[str, Part], own: Mapping[str, dict[str, Any]]
+    ) -> dict[str, findings.Found] | None:
+        """What the others tell for the result; None at sites without the chair."""
+        chair, neutral = self._job.chair, self._job.neutral
+        here: dict[str, Role] = {}
+        for party in self._homes:
+            if party == chair:
+                here[party] = findings.Chair(agreed.features, self._asked)
+            elif party == neutral:
+                here[party] = findings.Neutral(own.get(party, {}))
+            else:
+                part = parts[party]
+                here[party] = findings.Guest(
+                    party, part.feature_names, own.get(party, {}), remarks_of(part)
+                )
+        nodes = findings.build_nodes(chair, neutral, self._job.parties, here)
+        outcome = self._play(findings.PROTOCOL, nodes)
+        found: dict[str, findings.Found] | None = outcome.value
+        return found
+
+    def _play(self, protocol: Protocol, nodes: Mapping[str, Any]) -> Outcome:
+        outcome = self._player.play(
+            protocol,
+            nodes,
+            policies={party: home.policy for party, home in self._homes.items()},
+            timeout_seconds=self._job.timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
+            observer=self._observer,
+        )
+        self._outcomes.append(outcome)
+        return outcome
+
+    # What everybody agrees to
+
+    def _seats(self, reviewing: bool) -> dict[str, Seat]:
+        review = self._review if reviewing else None
+        return {p: Seat(home.policy, home.load, review) for p, home in self._homes.items()}
+
+    def _review(self, agreed: Agreed) -> None:
+        """See whether all of it fits, at a site, before anything is sent that depends on values."""
+        if self._terms.aligned:
+            psi.library()
+        loaded = {p: home.load() for p, home in self._homes.items() if home.load is not None}
+        self._checked(agreed, joint_federation(self._terms, agreed, self._in_use(loaded)))
+
+    def _in_use(self, parts: dict[str, Part]) -> dict[str, Part]:
+        """Rows of the parties here that the method will see, as far as that is known."""
+        return parts
+
+    def _checked(self, agreed: Agreed, federation: JointFederation) -> Plan:
+        """The plan of all stages, if settings, data and policies allow it."""
+        policies = self._policies(agreed)
+        planning = self._job.selector(policy=policies)
+        plan: Plan = planning.plan(federation)
+        before = [self._foreseen(*stage) for stage in self._before()]
+        after = self._foreseen(*self._after(agreed))
+        own = {party: home.policy for party, home in self._homes.items()}
+        sent = [pair for sends, _ in (*before, after) for pair in sends if pair[0] in own]
+        check_before(self._job.method, own, sent, security_bits=plan.security_bits)
+        rows = [row for _, planned in before for row in planned]
+        return replace(plan, disclosures=(*rows, *plan.disclosures, *after[1]))
+
+    def _foreseen(
+        self, protocol: Protocol, used: tuple[type[Message], ...], nodes: Mapping[str, Any]
+    ) -> tuple[list[tuple[str, Declaration]], list[PlannedDisclosure]]:
+        """Who sends what in a stage, and who learns what."""
+        placement = placement_of(nodes)
+        return protocol.sends(used, placement), protocol.planned(used, placement)
+
+    def _before(self) -> list[_Stage]:
+        """Meeting and alignment."""
+        job, terms = self._job, self._terms
+        stages: list[_Stage] = [
+            (meeting.PROTOCOL, messages_used(terms), meeting.build_nodes(terms, {}))
+        ]
+        if terms.aligned and (self._player.home is not None or _has_psi()):
+            nodes = align.build_nodes(dict.fromkeys(job.parties), job.chair)
+            stages.append((align.PROTOCOL, align.PROTOCOL.messages, nodes))
+        return stages
+
+    def _after(self, agreed: Agreed) -> _Stage:
+        """Findings."""
+        job = self._job
+        told = findings.messages_used(
+            self._asked,
+            guests=any(party != job.chair for party in agreed.features),
+            neutral=job.neutral not in (None, job.chair),
+        )
+        nodes = findings.build_nodes(job.chair, job.neutral, job.parties, {})
+        return findings.PROTOCOL, told, nodes
+
+    def _policies(self, agreed: Agreed) -> dict[str, Policy]:
+        """Own policies, and stand-ins for those that are enforced at other sites."""
+        choices = frozenset(cls.declaration.kind for cls in self._terms.wanted.choices)
+        return {
+            party: (
+                self._homes[party].policy
+                if party in self._homes
+                else Elsewhere(choices=choices, granted=frozenset(agreed.allowed.get(party, ())))
+            )
+            for party in self._job.parties
+        }
+
+    # The result
+
+    def _completed(
+        self,
+        result: SelectionResult,
+        federation: JointFederation,
+        parts: Mapping[str, Part],
+        found: Mapping[str, findings.Found],
+    ) -> SelectionResult:
+        """The method's result with what the other stages cost, disclosed and remarked."""
+        rows = [row for outcome in self._outcomes for row in outcome.ledger.rows()]
+        return msgspec.structs.replace(
+            result,
+            traffic=together([outcome.transcript.traffic() for outcome in self._outcomes]),
+            disclosures=with_prices(rows, result.parameters),
+            timings=added([outcome.timings for outcome in self._outcomes]),
+            warnings=(
+                *self._remarks_on(federation, parts, found),
+                *self._remarks,
+                *result.warnings,
+            ),
+        )
+
+    def _remarks_on(
+        self,
+        federation: JointFederation,
+        parts: Mapping[str, Part],
+        found: Mapping[str, findings.Found],
+    ) -> list[str]:
+        """On everybody's tables and the labels; none where rows have a budget of privacy."""
+        if not self._asked.remarks:
+            return []
+        chair = self._job.chair
+        tables = {party: one.table_remarks for party, one in found.items()}
+        if chair in parts:
+            tables[chair] = remarks_of(parts[chair])
+        remarks = [text for party in self._job.parties for text in tables.get(party, ())]
+        on_labels = remarks_on({}, [federation.target]) if federation.target is not None else ()
+        return [*remarks, *on_labels]
+
+
+class _JointCarrier(Carrier):
+    """Plays this site's part of the method, then lets the chair ask for findings."""
+
+    def __init__(self, script: JointScript, agreed: Agreed, parts: Mapping[str, Part]) -> None:
+        self._script = script
+        self._agreed = agreed
+        self._parts = parts
+        self.own: dict[str, dict[str, Any]] = {}
+        self.nodes: Mapping[str, Sequence[Role]] = {}
+        self.found: dict[str, findings.Found] | None = None
+
+    def execute(
+        self, prepared: Prepared, policies: Mapping[str, Policy], **options: Any
+    ) -> Outcome:
+        """Carry out this site's part."""
+        return self._script.carry_out(prepared, policies, **options)
+
+    def facts(self, prepared: Prepared) -> Facts | None:
+        """At the chair, own facts and what the others told; elsewhere nothing."""
+        chair = self._script._job.chair
+        here = facts_of(placed(prepared.nodes, self._script._player.home))
+        for party, known in here:
+            self.own.setdefault(party, {}).update(known)
+        self.nodes = prepared.nodes
+        self.found = self._script.find(self._agreed, self._parts, self.own)
+        # Not before: a run that breaks off while findings are told can still be resumed.
+        forget_finished(prepared.nodes)
+        if self.found is None:
+            return None
+        told = [(party, known) for party, known in here if party == chair]
+        return [*told, *((party, one.facts) for party, one in self.found.items())]
+
+
+def _ids(part: Part) -> Ids:
+    assert part.ids is not None  # noqa: S101 - checked when the parties met
+    return part.ids
+
+
+def _known(role: _Attendee) -> Agreed:
+    assert role.agreed is not None  # noqa: S101 - a meeting ends when all have agreed
+    return role.agreed
+
+
+def _load_anonymous(load: Callable[[], Part]) -> Part:
+    """Read a table whose names stay at home, also those in what may be wrong with it."""
+    try:
+        return load().anonymous()
+    except DataError as error:
+        raise DataError(
+            "A party's table cannot be used.",
+            "The party keeps the names of its columns, so only its own checks say what is wrong.",
+            "Have that party check its table, with 'fedsift deploy party' or 'fedsift plan'.",
+        ) from error
+
+
+def _read_once(home: Home) -> Home:
+    """A home whose data is read when it is first needed, and only then."""
+    return home if home.load is None else replace(home, load=cache(home.load))
+
+
+def _has_psi() -> bool:
+    try:
+        psi.library()
+    except MissingPackage:
+        return False
+    return True
+
+
+def together(parts: list[Traffic]) -> Traffic:
+    """Traffic of all stages; rows of the same message between the same parties are one."""
+    rows: dict[tuple[str, str, str], list[int]] = {}
+    for traffic in parts:
+        for row in traffic.rows:
+            counts = rows.setdefault((row.message, row.sender, row.receiver), [0, 0, 0])
+            for place, count in enumerate((row.messages, row.n_bytes, row.ciphertexts)):
+                counts[place] += count
+    return Traffic(
+        rounds=sum(traffic.rounds for traffic in parts),
+        messages=sum(traffic.messages for traffic in parts),
+        n_bytes=sum(traffic.n_bytes for traffic in parts),
+        ciphertexts=sum(traffic.ciphertexts for traffic in parts),
+        rows=tuple(TrafficRow(*key, *counts) for key, counts in rows.items()),
+    )

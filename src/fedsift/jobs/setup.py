@@ -1,0 +1,393 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Parties meet before a joint run: who brings what, and whether everybody agrees to the job.
+
+Setting   Any. The party that will drive the method is in the chair: the label holder, or a neutral
+          one. A neutral party of a method that does not drive it is briefed.
+Roles     *chair* (drives), *guest* (every other party with data), *neutral* (no data).
+Adversary Honest but curious. A chair that lies about the job is refused by the fingerprint; one
+          that swaps keys while the secret of the words is dealt can learn categories by guessing.
+
+Who learns what
+  chair    of every party: number of rows, names of features, kind of labels. It needs the names
+           to say in the result which features were selected. Horizontally also which columns are
+           categories, and which *digests* of categories and classes parties have in common.
+  guest    number of rows of a chair that has data, number of features of all parties together,
+           and common numbers for its own categories and classes.
+  neutral  number of rows and of all features.
+
+Nothing here depends on single values. A party whose policy forbids the job, or whose data does not
+fit it, refuses before it sends anything that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fedsift.crypto import shuffle
+from fedsift.crypto.masking import MaskingKey
+from fedsift.data.alignment import lacks_ids
+from fedsift.data.part import Part
+from fedsift.data.target import Target
+from fedsift.errors import FileProblem, PartyError
+from fedsift.jobs.setup_messages import (
+    CHAIR,
+    GUEST,
+    MESSAGES,
+    NEUTRAL,
+    Agreement,
+    Briefing,
+    HolderAgreement,
+    HolderInvitation,
+    Invitation,
+    OwnOutline,
+    SecretDealt,
+    SecretWanted,
+    WordNumbers,
+    Words,
+    WordsWanted,
+)
+from fedsift.jobs.setup_terms import (
+    CLASSES,
+    NO_LABELS,
+    NUMBERS,
+    ONE_CLASS,
+    Agreed,
+    Seat,
+    Terms,
+    agreed_on,
+    another_outline,
+    check_classes,
+    check_same,
+)
+from fedsift.jobs.setup_words import (
+    check_digests,
+    dealt_secret,
+    digests,
+    no_secret,
+    numbered,
+    own_codes,
+)
+from fedsift.protocol import (
+    Absent,
+    DrivingRole,
+    Network,
+    Protocol,
+    PublicArray,
+    Role,
+    handles,
+)
+from fedsift.protocol.network import blaming
+from fedsift.protocol.policy import check_before, check_rows
+
+
+class _Attendee:
+    """What chair and guests do alike: read their data and check the job against it."""
+
+    def __init__(self, party: str, terms: Terms, seat: Seat) -> None:
+        self.party = party
+        self._terms = terms
+        self._seat = seat
+        self._part: Part | None = None
+        self._labels, self._n_classes = NO_LABELS, 0
+        self.agreed: Agreed | None = None
+
+    @property
+    def part(self) -> Part:
+        """The own data; read at the beginning."""
+        assert self._part is not None  # noqa: S101 - open_part comes first
+        return self._part
+
+    def open_part(self) -> None:
+        """Read the own data, look at its labels, and see whether the policy allows the job."""
+        terms, policy = self._terms, self._seat.policy
+        # What encryption and bins the job needs is known only once its settings are.
+        check_before(terms.method, {self.party: policy}, (), security_bits=policy.min_security_bits)
+        assert self._seat.load is not None  # noqa: S101 - asked of parties with data only
+        try:
+            self._part = self._seat.load()
+        except FileProblem as error:
+            # Where a party keeps its files is nobody else's business.
+            raise PartyError(
+                f"The data of party {self.party!r} cannot be read ({error.code}).",
+                "A readable table is needed.",
+                f"See the file of settings and the log at {self.party!r}.",
+            ) from error
+        check_rows(self.party, policy, self.part.n_rows)
+        if terms.aligned and self.part.ids is None:
+            raise lacks_ids(self.party)
+        if terms.labelled and (terms.setting == "horizontal" or self.party == terms.chair):
+            self._labels, self._n_classes = self._kind_of_labels()
+
+    def _kind_of_labels(self) -> tuple[str, int]:
+        fewest = 2 if self._terms.setting == "vertical" else 1
+        target = self.part.target(self._terms.task, fewest_classes=fewest)
+        if target is None:
+            raise PartyError(
+                f"Party {self.party!r} has no labels.",
+                "The job uses its labels.",
+                "Name the label column where the party's data is named.",
+            )
+        if target.kind == "numbers":
+            return NUMBERS, 0
+        return (CLASSES if target.n_classes > 1 else ONE_CLASS), target.n_classes
+
+    @property
+    def n_classes(self) -> int:
+        """Number of own classes, if a setting depends on it."""
+        return self._n_classes if self._terms.wanted.n_classes else 0
+
+    def outline(self, key: MaskingKey | None = None) -> OwnOutline:
+        """What others may know of the own part."""
+        table = self.part.table
+        common = self._terms.setting == "horizontal"
+        columns = table.columns if common and table is not None else ()
+        return OwnOutline(
+            self.part.n_rows,
+            self.part.feature_names,
+            tuple(column.name for column in columns if column.kind == "categorical"),
+            self._labels,
+            self._allows(),
+            key.public if key is not None and self._terms.numbers_words else None,
+        )
+
+    def words(self) -> dict[str, tuple[str, ...]]:
+        """Categories and classes that need common numbers."""
+        return self.part.words(self._target())
+
+    def secret(self) -> bytes:
+        """The secret that this party would deal to the others."""
+        return dealt_secret(self.part, self._target(), self._terms.run)
+
+    def _target(self) -> Target | None:
+        if self._labels == NO_LABELS:
+            return None
+        return self.part.target(self._terms.task, fewest_classes=1)
+
+    def _allows(self) -> tuple[str, ...]:
+        """Kinds among the choices of the job that the own policy allows."""
+        choices = (cls.declaration for cls in self._terms.wanted.choices)
+        return tuple(dict.fromkeys(d.kind for d in choices if self._seat.policy.allows(d)))
+
+    def settle(self, agreed: Agreed) -> None:
+        """Look at the whole job once more, then keep what was agreed."""
+        if self._seat.review is not None:
+            self._seat.review(agreed)
+        self.agreed = agreed
+
+
+class Guest(_Attendee, Role, name=GUEST):
+    """A party with data that does not drive."""
+
+    def __init__(self, party: str, terms: Terms, seat: Seat) -> None:
+        super().__init__(party, terms, seat)
+        self._key = MaskingKey.generate()
+        self._secret = b""
+        self._chair_rows, self._told_labels = 0, (NO_LABELS, 0)
+
+    @handles(Invitation)
+    async def introduce(self, ask: Invitation, net: Network) -> OwnOutline:
+        """Tell what there is, if this is the job this site knows and its policy allows it."""
+        check_same(self.party, self._terms, ask.version, ask.job)
+        with self.clock("prepare"):
+            self.open_part()
+        return self.outline(self._key)
+
+    @handles(HolderInvitation)
+    async def introduce_to_holder(self, ask: HolderInvitation, net: Network) -> OwnOutline:
+        """The same to a chair that has told how many rows it has."""
+        check_same(self.party, self._terms, ask.version, ask.job)
+        with self.clock("prepare"):
+            self.open_part()
+        self._chair_rows, self._told_labels = ask.n_rows, (ask.labels, ask.n_classes)
+        return self.outline()
+
+    @handles(SecretWanted)
+    async def deal(self, ask: SecretWanted, net: Network) -> SecretDealt:
+        """Make the secret of the words and seal it for everybody else."""
+        self._secret = self.secret()
+        sealed = {p: shuffle.deal(self._secret, self._key, key) for p, key in ask.keys.items()}
+        return SecretDealt(sealed)
+
+    @handles(WordsWanted)
+    async def tell_words(self, ask: WordsWanted, net: Network) -> Words:
+        """Digests of the own categories and classes."""
+        if ask.dealer is not None and ask.sealed is not None:
+            self._secret = shuffle.receive(ask.sealed, self._key, ask.dealer)
+        if not self._secret:
+            # Digests without a secret would be as good as the words.
+            raise no_secret()
+        return Words(digests(self.words(), self._secret))
+
+    @handles(Agreement)
+    async def agree(self, told: Agreement, net: Network) -> None:
+        """Check the whole job against the own data and policy; raise to refuse."""
+        own, parties = self.part.feature_names, self._terms.parties
+        if set(told.columns) != set(own) or len(told.columns) != len(own):
+            raise another_outline(self.party)
+        features = dict.fromkeys(parties, told.columns)
+        labels = CLASSES if self._labels == ONE_CLASS else self._labels
+        rows, allowed = {self.party: self.part.n_rows}, dict(told.allowed)
+        with self.clock("prepare"):
+            self.settle(Agreed(len(own), features, rows, labels, 0, allowed, told.columns))
+
+    @handles(HolderAgreement)
+    async def agree_with_holder(self, told: HolderAgreement, net: Network) -> None:
+        """The same where the chair is one of the parties."""
+        own = self.part.feature_names
+        if (self.party in told.tables) != bool(own) or told.n_features < len(own):
+            raise another_outline(self.party)
+        features = {party: own if party == self.party else () for party in told.tables}
+        rows = {self._terms.chair: self._chair_rows, self.party: self.part.n_rows}
+        allowed = dict(told.allowed)
+        with self.clock("prepare"):
+            self.settle(Agreed(told.n_features, features, rows, *self._told_labels, allowed))
+
+    @handles(WordNumbers)
+    async def take_numbers(self, told: WordNumbers, net: Network) -> None:
+        """Keep the common numbers of the own categories and classes."""
+        if self.agreed is None:
+            raise no_secret()
+        codes = own_codes(told.codes, told.sizes, self.words())
+        self.agreed = replace(self.agreed, codes={self.party: codes})
+
+
+class Neutral(Role, name=NEUTRAL):
+    """A party without data that takes part in the method and does not drive it."""
+
+    def __init__(self, party: str, terms: Terms, seat: Seat) -> None:
+        self.party = party
+        self._terms = terms
+        self._seat = seat
+        self.agreed: Agreed | None = None
+
+    @handles(Briefing)
+    async def take_note(self, told: Briefing, net: Network) -> None:
+        """Check the job and keep what was agreed."""
+        check_same(self.party, self._terms, told.version, told.job)
+        agreed = Agreed(
+            told.n_features,
+            dict.fromkeys(told.tables, ()),
+            {self._terms.chair: told.n_rows},
+            told.labels,
+            told.n_classes,
+            dict(told.allowed),
+        )
+        if self._seat.review is not None:
+            self._seat.review(agreed)
+        self.agreed = agreed
+
+
+class Chair(_Attendee, DrivingRole, name=CHAIR):
+    """Asks everybody, checks that the parts fit together, and says what all will compute with."""
+
+    async def drive(self, net: Network) -> Agreed:
+        """Return what the chair knows of everybody."""
+        guests, outlines = net.members(GUEST), dict[str, OwnOutline]()
+        if self._seat.load is not None:
+            with self.clock("prepare"):
+                self.open_part()
+            outlines[self.party] = self.outline()
+        if guests:
+            replies = await net.ask(GUEST, self._invitation(), OwnOutline)
+            outlines |= dict(zip(guests, replies, strict=True))
+        agreed = agreed_on(self._terms, outlines, self.n_classes)
+        with self.clock("prepare"):
+            self.settle(agreed)
+        if net.members(NEUTRAL):
+            await net.tell(NEUTRAL, self._briefing(agreed))
+        if guests:
+            await net.tell(GUEST, self._agreement(agreed))
+        if guests and self._terms.numbers_words:
+            await self._number_words(outlines, net)
+        return agreed
+
+    def _invitation(self) -> Invitation | HolderInvitation:
+        version, job = self._terms.version, self._terms.job
+        if self._seat.load is None:
+            return Invitation(version, job)
+        return HolderInvitation(version, job, self.part.n_rows, self._labels, self.n_classes)
+
+    def _agreement(self, agreed: Agreed) -> Agreement | HolderAgreement:
+        allowed = dict(agreed.allowed)
+        if self._seat.load is None:
+            return Agreement(agreed.columns, allowed)
+        return HolderAgreement(tuple(agreed.features), agreed.n_features, allowed)
+
+    def _briefing(self, agreed: Agreed) -> Briefing:
+        return Briefing(
+            self._terms.version,
+            self._terms.job,
+            agreed.n_rows.get(self.party, 0),
+            agreed.labels,
+            agreed.n_classes,
+            tuple(agreed.features),
+            agreed.n_features,
+            dict(agreed.allowed),
+        )
+
+    async def _number_words(self, outlines: Mapping[str, OwnOutline], net: Network) -> None:
+        """Common numbers of categories and classes; the words stay with the parties."""
+        parties = list(outlines)
+        keys = {party: outline.key for party, outline in outlines.items() if outline.key}
+        dealer, *others = parties
+        if set(keys) != set(parties):
+            raise another_outline(", ".join(set(parties) - set(keys)))
+        wanted = SecretWanted({party: keys[party] for party in others})
+        (dealt,) = await net.ask(GUEST, {dealer: wanted}, SecretDealt)
+        asks = {dealer: WordsWanted(None, None)}
+        for party in others:
+            with blaming(dealer, "SecretWanted", 2):
+                if party not in dealt.sealed:
+                    raise no_secret()
+            asks[party] = WordsWanted(keys[dealer], dealt.sealed[party])
+        replies = await net.ask(GUEST, asks, Words)
+        for party, words in zip(parties, replies, strict=True):
+            with blaming(party, "WordsWanted", 3):
+                check_digests(words.digests)
+        told = {p: words.digests for p, words in zip(parties, replies, strict=True)}
+        codes, sizes = numbered(told)
+        check_classes(sizes)
+        numbers = {
+            party: WordNumbers({name: PublicArray.of(one) for name, one in own.items()}, sizes)
+            for party, own in codes.items()
+        }
+        await net.tell(GUEST, numbers)
+
+
+def agree_here(terms: Terms, seats: Mapping[str, Seat]) -> tuple[Agreed, dict[str, Part]]:
+    """What a meeting would agree on with every party in this process; nothing is sent."""
+    here = {party: _Attendee(party, terms, seats[party]) for party in terms.parties}
+    for attendee in here.values():
+        attendee.open_part()
+    outlines = {party: attendee.outline() for party, attendee in here.items()}
+    n_classes = here[terms.chair].n_classes if terms.chair in here else 0
+    agreed = agreed_on(terms, outlines, n_classes)
+    if terms.numbers_words:
+        secret = here[terms.parties[0]].secret()
+        words = {party: attendee.words() for party, attendee in here.items()}
+        codes, sizes = numbered({party: digests(own, secret) for party, own in words.items()})
+        check_classes(sizes)
+        common = {
+            party: {name: (own, sizes[name]) for name, own in lists.items()}
+            for party, lists in codes.items()
+        }
+        agreed = replace(agreed, codes=common)
+    return agreed, {party: attendee.part for party, attendee in here.items()}
+
+
+PROTOCOL = Protocol(name="meeting", messages=MESSAGES, roles=(Chair, Guest, Neutral))
+
+
+def build_nodes(terms: Terms, seats: Mapping[str, Seat]) -> dict[str, Sequence[Role]]:
+    """One node per party; parties without a seat here are at other sites."""
+    kinds: dict[str, type[Chair | Guest | Neutral]] = dict.fromkeys(terms.parties, Guest)
+    if terms.neutral is not None:
+        kinds[terms.neutral] = Neutral
+    kinds[terms.chair] = Chair
+    nodes: dict[str, Sequence[Role]] = {}
+    for party, kind in kinds.items():
+        here = party in seats
+        nodes[party] = (kind(party, terms, seats[party]) if here else Absent(kind),)
+    return nodes

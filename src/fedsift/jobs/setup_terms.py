@@ -1,0 +1,251 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a meeting is about: the job as every site knows it, and what a site knows afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from fedsift.data.horizontal import different_kinds, refuse_other_columns
+from fedsift.data.part import LABEL, Part
+from fedsift.data.remote_table import TableOutline
+from fedsift.data.vertical import different_rows, refuse_unknown_categorical
+from fedsift.errors import Disagreement, ParameterError, PartyError, ValueProblem
+from fedsift.jobs.setup_messages import (
+    Agreement,
+    Briefing,
+    HolderAgreement,
+    HolderInvitation,
+    Invitation,
+    OwnOutline,
+    SecretDealt,
+    SecretWanted,
+    WordNumbers,
+    Words,
+    WordsWanted,
+)
+from fedsift.jobs.setup_words import Codes
+from fedsift.methods.needs import SetupNeeds
+from fedsift.protocol import Message, Policy
+
+NO_LABELS, CLASSES, ONE_CLASS, NUMBERS = "none", "classes", "one class", "numbers"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The job as every site knows it.
+
+    Parameters
+    ----------
+    version, job : str
+        Version of fedsift and fingerprint of the job; equal at all sites.
+    method, setting : str
+    parties : tuple of str
+        With data, in the order of the job.
+    chair : str
+    neutral : str, optional
+        Party without data; may be the chair.
+    label_party : str, optional
+        Who has the labels, in the vertical setting.
+    labelled : bool
+        Whether labels are used: those of the chair (vertical) or of every party (horizontal).
+    aligned : bool
+        Whether rows are matched by ids.
+    task : str
+    categorical : tuple of str
+    run : str
+        Names the computation: the same if a job is submitted again.
+    wanted : SetupNeeds
+    """
+
+    version: str
+    job: str
+    method: str
+    setting: str
+    parties: tuple[str, ...]
+    chair: str
+    neutral: str | None = None
+    label_party: str | None = None
+    labelled: bool = True
+    aligned: bool = False
+    task: str = "auto"
+    categorical: tuple[str, ...] = ()
+    run: str = ""
+    wanted: SetupNeeds = field(default_factory=SetupNeeds)
+
+    @property
+    def numbers_words(self) -> bool:
+        """Whether categories and classes get common numbers: parties share columns, not rows."""
+        return self.setting == "horizontal" and self.wanted.common_words
+
+
+@dataclass(frozen=True, eq=False)
+class Agreed:
+    """What one site knows after the meeting.
+
+    Parameters
+    ----------
+    n_features : int
+        Of all parties together.
+    features : mapping of party to feature names
+        Parties with features; names are known to the chair (vertical) or to all (horizontal).
+    n_rows : mapping of party to int
+        As far as this site was told.
+    labels : {"none", "classes", "numbers"}
+    n_classes : int
+    allowed : mapping of party to kinds
+    columns : tuple of str
+        Common order of columns that all share.
+    codes : mapping of party to codes and size by list of words
+        Of the parties that are at home here.
+    """
+
+    n_features: int
+    features: Mapping[str, tuple[str, ...]]
+    n_rows: Mapping[str, int]
+    labels: str
+    n_classes: int
+    allowed: Mapping[str, tuple[str, ...]]
+    columns: tuple[str, ...] = ()
+    codes: Mapping[str, Mapping[str, tuple[Codes, int]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Seat:
+    """What a party at home takes to the meeting.
+
+    Parameters
+    ----------
+    load : callable, optional
+        Reads the party's data when it is first needed; a party without data has none.
+    policy : Policy
+    review : callable, optional
+        Checks the job against policy and data once its settings are known, and raises to refuse.
+    """
+
+    policy: Policy
+    load: Callable[[], Part] | None = None
+    review: Callable[[Agreed], None] | None = None
+
+
+def messages_used(terms: Terms) -> tuple[type[Message], ...]:
+    """The messages a meeting on these terms sends, for plan and policy."""
+    guests = [party for party in terms.parties if party != terms.chair]
+    used: list[type[Message]] = []
+    if guests:
+        used += [HolderInvitation if terms.chair in terms.parties else Invitation, OwnOutline]
+    if terms.neutral not in (None, terms.chair):
+        used.append(Briefing)
+    if guests:
+        used.append(HolderAgreement if terms.chair in terms.parties else Agreement)
+    if guests and terms.numbers_words:
+        used += [SecretWanted, SecretDealt, WordsWanted, Words, WordNumbers]
+    return tuple(used)
+
+
+def agreed_on(terms: Terms, outlines: Mapping[str, OwnOutline], n_classes: int) -> Agreed:
+    """What follows from the outlines of all parties, if their parts fit together."""
+    names = {party: outlines[party].features for party in terms.parties}
+    rows = {party: outlines[party].n_rows for party in terms.parties}
+    unknown = set(terms.categorical) - {name for own in names.values() for name in own}
+    refuse_unknown_categorical(unknown, names)
+    kinds = {outline.labels for outline in outlines.values()} - {NO_LABELS}
+    labels = NUMBERS if NUMBERS in kinds else CLASSES if kinds else NO_LABELS
+    features = {party: own for party, own in names.items() if own}
+    columns: tuple[str, ...] = ()
+    if not features:
+        raise nobody_has_features()
+    if terms.setting == "vertical":
+        _check_rows(terms, rows)
+        n_features = sum(len(own) for own in features.values())
+    else:
+        columns = _common_columns(outlines, terms.parties)
+        features = dict.fromkeys(features, columns)
+        n_features = len(columns)
+        if NUMBERS in kinds and len(kinds) > 1:
+            raise _different_labels()
+        if kinds == {ONE_CLASS} and not terms.numbers_words:
+            raise one_class()
+    allowed = {party: outlines[party].allows for party in terms.parties}
+    return Agreed(n_features, features, rows, labels, n_classes, allowed, columns)
+
+
+def check_classes(sizes: Mapping[str, int]) -> None:
+    """Refuse labels of all parties together that have one class only."""
+    if sizes.get(LABEL) == 1:
+        raise one_class()
+
+
+def _check_rows(terms: Terms, rows: Mapping[str, int]) -> None:
+    """Without ids to match by, equal positions must mean equal rows."""
+    first = terms.parties[0]
+    for party, n_rows in rows.items():
+        if n_rows != rows[first] and not terms.aligned:
+            raise different_rows(first, rows[first], party, n_rows)
+
+
+def _common_columns(
+    outlines: Mapping[str, OwnOutline], parties: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Columns in the first party's order; all parties need the same, of the same kinds."""
+    tables = {party: TableOutline(party, outlines[party].features) for party in parties}
+    first = tables[parties[0]]
+    known = set(outlines[first.name].categorical)
+    for party, table in tables.items():
+        refuse_other_columns(first, table)
+        different = known ^ set(outlines[party].categorical)
+        if different:
+            raise different_kinds(first.name, party, sorted(different))
+    return first.feature_names
+
+
+def check_same(party: str, terms: Terms, version: str, job: str) -> None:
+    """Refuse to compute together with a site that would compute something else."""
+    if version != terms.version:
+        raise Disagreement(
+            f"Party {party!r} runs fedsift {terms.version}, the chair {version[:20]!r}.",
+            "All sites of a job need the same version.",
+            "Install the same version everywhere.",
+        )
+    if job != terms.job:
+        raise Disagreement(
+            f"Party {party!r} knows another job than the chair.",
+            "All sites run the same job, to the last letter.",
+            "Submit the job again.",
+        )
+
+
+def another_outline(party: str) -> ParameterError:
+    """Build the error for a chair that makes up what a party told it."""
+    return ParameterError(
+        f"The chair describes party {party!r} otherwise than it is.",
+        "A party has the features it told the chair.",
+        "Check that all sites run the same version of fedsift.",
+    )
+
+
+def _different_labels() -> ParameterError:
+    return ParameterError(
+        "The labels look like numbers at some parties and like classes at others.",
+        "They must mean the same at every party.",
+        'Say task = "classification" or "regression" in the job.',
+    )
+
+
+def nobody_has_features() -> PartyError:
+    """Build the error for parties without any column to choose from."""
+    return PartyError(
+        "No party has features.",
+        "At least one party needs columns besides ids and label.",
+        "Add a party with features.",
+    )
+
+
+def one_class() -> ValueProblem:
+    """Build the error for labels that tell nothing."""
+    return ValueProblem(
+        "The label has one class only, the same at all parties.",
+        "At least two classes are needed to judge features.",
+        "Check that the right label is used and that no filter removed the other classes.",
+    )

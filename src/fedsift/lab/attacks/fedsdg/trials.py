@@ -1,0 +1,245 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks on FedSDG-FS: labels in gradients, embeddings behind outputs, weights behind masks.
+
+Runs of one epoch are encrypted as by default. Whole trainings run plain: encryption changes no
+number that a party sees.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.data import Federation, split_vertical
+from fedsift.lab.attacks.attack import OPTION, UNPROTECTED, Attack, Trial
+from fedsift.lab.attacks.fedsdg import (
+    embedding_regression,
+    gradient_labels,
+    weight_regression,
+)
+from fedsift.lab.attacks.fedsdg.layer_views import Recording, Weakness, record
+from fedsift.methods.fedsdg.messages import Params
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_VICTIM = "party-1"
+KNOWN_ROWS = 40
+"""Rows whose embedding the label holder knows in advance."""
+
+_NOISE = 20.0
+
+
+def _data(seed: int, n_rows: int, n_holders: int) -> tuple[Federation, Integers]:
+    """Two classes of unequal size, columns of falling relevance, the label at its own party."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation((np.arange(n_rows) < 0.4 * n_rows).astype(np.int64))
+    centres = rng.normal(size=(2, 6)) * np.linspace(2.0, 0.0, 6)
+    X = rng.normal(size=(n_rows, 6)) + centres[y]
+    return split_vertical(X, y, n_holders, label_holder=None, random_state=0), y
+
+
+@lru_cache(maxsize=3)
+def _short(weakness: Weakness, seed: int, n_holders: int = 1) -> Recording:
+    """One epoch with the layer as it is by default."""
+    federation, _ = _data(seed, 160, n_holders)
+    scheme = "bgv" if weakness is Weakness.NONE else "plain"
+    params = Params(seed=seed, max_epochs=1, min_epochs=0, batch_size=128, scheme=scheme)
+    return record(federation, params, weakness=weakness)
+
+
+def _ledger(run: Recording) -> Any:
+    return run.outcome.ledger.rows()
+
+
+def labels_found(gradients: gradient_labels.RowGradients, codes: Integers) -> float:
+    """The better of two attacks, after the number of epochs that suits it best."""
+    attacks = [gradient_labels.by_direction]
+    if len(np.unique(codes)) == 2:
+        attacks.append(gradient_labels.by_norm)
+    return max(gradient_labels.strongest(attack, gradients, codes) for attack in attacks)
+
+
+def _labels(variant: str, seed: int) -> Trial:
+    federation, y = _data(seed, 200, 1)
+    noise = _NOISE if variant == OPTION else 0.0
+    params = Params(
+        scheme="plain", seed=seed, max_epochs=10, min_epochs=0, batch_size=64, label_noise=noise
+    )
+    run = record(federation, params)
+    gradients = gradient_labels.gradients_of(run, _VICTIM)
+    return Trial(labels_found(gradients, y[gradients.rows]), 0.5, _ledger(run))
+
+
+def embedding_solved(run: Recording, party: str) -> float:
+    """How much of an embedding the label holder solves, by the better of its two beliefs."""
+    beliefs = (run.labels[0].shares[party], run.own_half[party])
+    best = 0.0
+    for start in beliefs:
+        found = [
+            embedding_regression.explained(guess, view.embedding)
+            for guess, view in zip(
+                embedding_regression.follow(start, run.labels), run.features[party], strict=True
+            )
+        ]
+        best = max(best, float(np.median(found)))
+    return best
+
+
+def _embedding(variant: str, seed: int) -> Trial:
+    run = _short(Weakness.NO_WEIGHT_NOISE if variant == UNPROTECTED else Weakness.NONE, seed)
+    return Trial(embedding_solved(run, _VICTIM), 0.0, _ledger(run))
+
+
+def map_fitted(run: Recording, party: str, n_known: int) -> float:
+    """How much of the other rows' embedding follows from that of some rows."""
+    outputs, truth = run.labels[0].outputs, run.features[party][0].embedding
+    guesses = [
+        embedding_regression.fit_map(
+            truth[:n_known], outputs[:n_known], outputs[n_known:], penalised=penalised
+        )
+        for penalised in (False, True)
+    ]
+    found = [embedding_regression.explained(guess, truth[n_known:]) for guess in guesses]
+    return max(0.0, *found)
+
+
+def _map(variant: str, seed: int) -> Trial:
+    weakness = Weakness.EXACT_OUTPUTS if variant == UNPROTECTED else Weakness.NONE
+    run = _short(weakness, seed, 3 if variant == OPTION else 1)
+    return Trial(map_fitted(run, _VICTIM, KNOWN_ROWS), 0.0, _ledger(run))
+
+
+def share_solved(run: Recording, party: str) -> float:
+    """Share of the label holder's part of the weights that a feature holder solves for."""
+    view = run.features[party][0]
+    if view.masked_outputs is None:
+        return 0.0
+    share = weight_regression.regress_share(view.embedding, view.masked_outputs, run.modulus)
+    return 0.0 if share is None else float((share == run.labels[0].shares[party]).mean())
+
+
+def _weights(variant: str, seed: int) -> Trial:
+    run = _short(Weakness.NO_MASKS if variant == UNPROTECTED else Weakness.NONE, seed)
+    return Trial(share_solved(run, _VICTIM), 0.0, _ledger(run))
+
+
+def gradients_followed(run: Recording, party: str) -> float:
+    """How much of the first output gradients follows from the own half of the weights' start."""
+    found = weight_regression.follow(run.their_half[party], run.features[party])
+    _, delta = next(found)
+    truth = run.labels[run.training_batches()[0]].delta
+    assert truth is not None  # noqa: S101 - it is a training batch
+    return max(0.0, weight_regression.explained(delta, truth))
+
+
+def _start(variant: str, seed: int) -> Trial:
+    run = _short(Weakness.OWN_START if variant == UNPROTECTED else Weakness.NONE, seed)
+    return Trial(gradients_followed(run, _VICTIM), 0.0, _ledger(run))
+
+
+def units_isolated(run: Recording, party: str, seed: int, n_samples: int = 4000) -> float:
+    """Share of the output units whose gradient a feature holder isolates in the first batch."""
+    batch = run.training_batches()[0]
+    gradient, delta = run.features[party][batch].gradient, run.labels[batch].delta
+    assert gradient is not None  # noqa: S101 - it is a training batch
+    assert delta is not None  # noqa: S101
+    units = weight_regression.isolate_units(gradient, np.random.default_rng(seed), n_samples)
+    return weight_regression.units_found(units, delta)
+
+
+def _units(variant: str, seed: int) -> Trial:
+    federation, _ = _data(seed, 400, 1)
+    noise = 1.0 if variant == OPTION else 0.0
+    chosen: dict[str, Any] = {"embedding": 6, "outputs": 6, "max_epochs": 1, "min_epochs": 0}
+    run = record(federation, Params(scheme="plain", seed=seed, label_noise=noise, **chosen))
+    return Trial(units_isolated(run, _VICTIM, seed), 0.0, _ledger(run))
+
+
+ATTACKS = (
+    Attack(
+        name="gradient-labels",
+        method="fedsdg",
+        attacker="feature holder",
+        uses=("Gradients",),
+        aims_at="the label of every training row",
+        measure="area under the ROC curve",
+        unprotected="gradients without noise (the paper)",
+        default="gradients without noise (label_noise=0)",
+        option=f"label_noise={_NOISE:g}",
+        trial=_labels,
+        runs=(1, 5),
+        declared_as=("embedding-gradients",),
+    ),
+    Attack(
+        name="embedding-regression",
+        method="fedsdg",
+        attacker="label holder",
+        uses=("WeightShare", "SingleOutputs"),
+        aims_at="a feature holder's embedding of every row",
+        measure="variance explained",
+        unprotected="no noise on the weights of the first batch (the paper)",
+        default="weights shared from the first batch on, half of the start drawn by either side",
+        trial=_embedding,
+        runs=(1, 3),
+    ),
+    Attack(
+        name="embedding-map",
+        method="fedsdg",
+        attacker="label holder",
+        uses=("SingleOutputs", "OutputShare"),
+        aims_at=f"the embedding of all rows, from that of {KNOWN_ROWS} rows known in advance",
+        measure="variance explained",
+        unprotected="outputs to the last bit, one feature holder",
+        default="outputs blurred, one feature holder",
+        option="outputs summed over three feature holders",
+        trial=_map,
+        runs=(1, 3),
+        declared_as=("single-layer-outputs", "layer-outputs"),
+    ),
+    Attack(
+        name="weight-regression",
+        method="fedsdg",
+        attacker="feature holder",
+        uses=("MaskedOutputs",),
+        aims_at="the weights of the interactive layer",
+        measure="weights known",
+        unprotected="no masks on what the feature holder decrypts",
+        default="uniform masks",
+        trial=_weights,
+        runs=(1, 3),
+        tolerance=0.05,
+    ),
+    Attack(
+        name="start-following",
+        method="fedsdg",
+        attacker="feature holder",
+        uses=("Gradients",),
+        aims_at="output gradients, and with them labels, from known starting weights",
+        measure="variance explained",
+        unprotected="the feature holder draws all starting weights",
+        default="the label holder draws half of them",
+        trial=_start,
+        runs=(2, 5),
+        declared_as=("embedding-gradients",),
+    ),
+    Attack(
+        name="unit-isolation",
+        method="fedsdg",
+        attacker="feature holder",
+        uses=("Gradients",),
+        aims_at="gradients of single output units",
+        measure="units found",
+        unprotected="exact zeros of the activation (the paper)",
+        default="exact zeros of the activation (label_noise=0)",
+        option="label_noise=1",
+        trial=_units,
+        runs=(2, 5),
+        declared_as=("embedding-gradients",),
+        tolerance=0.05,
+    ),
+)

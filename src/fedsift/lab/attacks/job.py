@@ -1,0 +1,146 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""The attacks of a method on a job's own run: every role with what it really received."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.errors import ConfigError
+from fedsift.jobs.run import Home, run_joint
+from fedsift.jobs.spec import JointJob
+from fedsift.lab.attacks import job_horizontal as attack_job_horizontal
+from fedsift.lab.attacks import job_vertical as attack_job_vertical
+from fedsift.lab.attacks.attack import (
+    JOB,
+    Attack,
+    AttackReport,
+    AttackRow,
+    Echo,
+    Trial,
+    judged,
+    silent,
+)
+from fedsift.lab.attacks.recording import (
+    JobRun,
+    Mounted,
+    RecordingCarrier,
+    RecordingPlayer,
+    Stage,
+)
+from fedsift.lab.attacks.suite import ATTACKS, attack_named
+from fedsift.methods.execution import versions
+from fedsift.result import Disclosure
+
+_WITHOUT_FRAMES = ("fedsdg",)
+"""Methods whose attacks read what parties opened; the bytes of a training would fill the memory."""
+
+
+_BY_METHOD: dict[str, tuple[Callable[[JobRun, Stage], Iterator[Mounted]], ...]] = {
+    "filter": (attack_job_vertical.on_filter, attack_job_horizontal.on_filter),
+    "fedsdg": (attack_job_vertical.on_fedsdg,),
+    "interaction": (attack_job_vertical.on_interaction,),
+    "vfps": (attack_job_vertical.on_vfps,),
+    "dcfs": (attack_job_horizontal.on_dcfs,),
+    "fpso": (attack_job_horizontal.on_fpso,),
+    "align": (attack_job_vertical.on_alignment,),
+}
+
+
+def refuse_without_attacks(method: str) -> None:
+    """Say politely that there is nothing to mount."""
+    if method in _BY_METHOD:
+        return
+    known = sorted({attack.method for attack in ATTACKS} - {"align"})
+    advice = "Make every step a job of its own and attack those." if method == "chain" else ""
+    raise ConfigError(
+        f"There are no attacks on the method {method!r}.",
+        f"There are some on {', '.join(known)}.",
+        advice or "See 'fedsift attack --list'.",
+    )
+
+
+def player_for(method: str) -> RecordingPlayer:
+    """A player that keeps what the attacks of a method need."""
+    return RecordingPlayer(keep_frames=method not in _WITHOUT_FRAMES)
+
+
+def record_federation(
+    method: str, selector: Any, federation: Any, timeout_seconds: float | None = None
+) -> JobRun:
+    """Run a selector on a federation that is here as a whole."""
+    player = player_for(method)
+    selector.run(federation, timeout_seconds=timeout_seconds, carrier=RecordingCarrier(player))
+    targets = dict(federation.targets)
+    if federation.target is not None:
+        targets[federation.label_holder] = federation.target
+    return JobRun(method, player.stages, dict(federation.tables), labels_of(targets))
+
+
+def record_tables(joint: JointJob, homes: Mapping[str, Home]) -> JobRun:
+    """Run a job on the parties' own tables, all of which are here."""
+    player = player_for(joint.method)
+    run_joint(joint, homes, player, selector=joint.selector())
+    parts = {party: home.load() for party, home in homes.items() if home.load is not None}
+    targets = {party: part.target(joint.task, fewest_classes=1) for party, part in parts.items()}
+    tables = {party: part.table for party, part in parts.items() if part.table is not None}
+    return JobRun(joint.method, player.stages, tables, labels_of(targets))
+
+
+def labels_of(targets: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
+    """Class names or numbers of every party that has labels."""
+    return {
+        party: (
+            np.asarray(target.classes)[target.codes]
+            if target.kind == "classes"
+            else np.asarray(target.values)
+        )
+        for party, target in targets.items()
+        if target is not None
+    }
+
+
+def attack_run(run: JobRun, source: str, echo: Echo = silent) -> AttackReport:
+    """Mount every attack that the run allows."""
+    start = time.perf_counter()
+    rows: list[AttackRow] = []
+    for name in ("align", run.method):
+        stage = run.stage(name)
+        if stage is None:
+            continue
+        for mount in _BY_METHOD[name]:
+            last = time.perf_counter()
+            for attack, party, trial in mount(run, stage):
+                seconds, last = time.perf_counter() - last, time.perf_counter()
+                rows.append(_row(attack_named(attack), stage, party, trial, seconds))
+                echo(rows[-1])
+    if any(row.form.startswith("PLAIN") for stage in run.stages for row in _ledger(stage)):
+        run.notes.append("The job runs without protection (security = 'plain').")
+    seconds = time.perf_counter() - start
+    notes = tuple(dict.fromkeys(run.notes))
+    return AttackReport(JOB, tuple(rows), seconds, versions(), source, notes)
+
+
+def _row(attack: Attack, stage: Stage, party: str, trial: Trial, seconds: float) -> AttackRow:
+    """A line that names the attacking party, and only messages that it really received."""
+    received = {entry.message for entry in stage.outcome.transcript.view(party)}
+    told = tuple(row for row in trial.ledger if row.learner == party)
+    protection = f"the job; data of {trial.victim}" if trial.victim else "the job"
+    row = judged(attack, JOB, protection, [replace(trial, ledger=told)], seconds=seconds)
+    return msgspec.structs.replace(
+        row,
+        attacker=party if party == attack.attacker else f"{party} ({attack.attacker})",
+        uses=tuple(name for name in attack.uses if name in received),
+        measure=trial.measure or attack.measure,
+    )
+
+
+def _ledger(stage: Stage) -> tuple[Disclosure, ...]:
+    return stage.outcome.ledger.rows()

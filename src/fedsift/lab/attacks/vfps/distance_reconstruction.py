@@ -1,0 +1,326 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""VF-PS: what a curious leader works out of the sums it may decrypt.
+
+Method    vfps (paper 002). The leader holds the secret key.
+Leak      Algorithm 1 shows whoever decrypts the partial distances of groups of one, and of groups
+          that form a linear system. Distances of a one-column party are that column.
+Fix       Sums over at least two other participants, and (``design="separate"``) no participant in
+          two sums of one query. :func:`solve_parts` then finds no participant's part. Sums of one
+          group over many queries would still be coordinates (:func:`trilaterate`, or
+          :func:`embed` where not all rows are known), and geometries of overlapping groups can be
+          subtracted even if no query was shared, or all groups solved together
+          (:func:`fit_jointly`). So the leader sees the nearest rows only, and at most half as many
+          distances in all as the participants' columns have values.
+Remains   Blinding factors are found as common divisors (:func:`unblind`). ``greedy``, ``shapley``,
+          ``brute-force`` and ``design="shared"`` give a solvable system; they declare
+          ``paired-groups``. Separate designs that compare all rows declare ``all-row-distances``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.methods.vfps import blinding
+from fedsift.methods.vfps.leader import Leader, _Chunk
+from fedsift.methods.vfps.messages import GroupsWanted
+from fedsift.methods.vfps.search import Group
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class View:
+    """What the leader sees of one group on one query."""
+
+    query: int
+    group: Group
+    rows: Integers
+    blinded: Integers
+
+
+class CuriousLeader(Leader):
+    """Follows the protocol and keeps everything it decrypts."""
+
+    views: list[View]
+
+    def watch(self) -> None:
+        """Start keeping notes."""
+        self.views = []
+
+    async def _open(self, chunk: _Chunk, groups: Sequence[Group], net: Any, *, last: bool) -> Any:
+        self.views = getattr(self, "views", [])
+
+        def note(ask: GroupsWanted, reply: Any) -> None:
+            starts = np.cumsum([0, *chunk.segments])
+            for group, sealed in zip(ask.groups, reply.sums, strict=True):
+                vector = blinding.open_vector(self._owner, sealed, int(starts[-1]))
+                for i, query in enumerate(chunk.queries):
+                    known = chunk.rows[i]
+                    rows = np.arange(self._n_rows) if known is None else known
+                    part = vector[starts[i] : starts[i] + len(rows)]
+                    self.views.append(View(query, group, rows, part))
+
+        tapped: Any = _Tap(net, note)
+        return await super()._open(chunk, groups, tapped, last=last)
+
+
+class _Tap:
+    """A network that lets its owner read along."""
+
+    def __init__(self, net: Any, note: Any) -> None:
+        self._net = net
+        self._note = note
+
+    async def ask(self, role: str, message: Any, reply: Any) -> list[Any]:
+        answers: list[Any] = await self._net.ask(role, message, reply)
+        if isinstance(message, GroupsWanted):
+            self._note(message, answers[0])
+        return answers
+
+
+def unblind(values: Integers) -> Integers:
+    """Differences to the first number, without the factor: integers share it as a divisor.
+
+    Examples
+    --------
+    >>> unblind(np.array([100, 107, 121])).tolist()
+    [0, 1, 3]
+    """
+    differences = values - values[0]
+    factor = int(np.gcd.reduce(differences))
+    return np.asarray(differences // factor if factor else differences)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A participant's part of the distances to some rows, up to an offset."""
+
+    rows: Integers
+    values: Floats
+    solved: bool
+
+
+def solve_parts(views: Sequence[View], known: Mapping[str, Floats]) -> dict[str, Guess]:
+    """Solve the sums of one query for the parts of single participants.
+
+    Parameters
+    ----------
+    views : list of View
+        All of one query; only rows that all of them cover are used.
+    known : dict of participant to ndarray of shape (n_rows,)
+        Parts the leader has anyway (its own), in the units of the sums.
+
+    Returns
+    -------
+    dict of participant to Guess
+        ``solved`` says that the system determines the part; otherwise it is the shortest solution.
+    """
+    names = sorted({name for view in views for name in view.group} | set(known))
+    system = [[float(name in view.group) for name in names] for view in views]
+    rows = views[0].rows
+    for view in views[1:]:
+        rows = np.intersect1d(rows, view.rows)
+    right = []
+    for view in views:
+        where = np.argsort(view.rows)[np.searchsorted(np.sort(view.rows), rows)]
+        numbers = unblind(view.blinded)[where]
+        right.append((numbers - numbers[0]).astype(np.float64))
+    for name, values in known.items():
+        system.append([float(name == other) for other in names])
+        right.append(values[rows] - values[rows[0]])
+    matrix = np.array(system)
+    inverse = np.linalg.pinv(matrix)
+    solution = inverse @ np.stack(right)
+    resolved = np.isclose(np.diag(inverse @ matrix), 1.0)
+    return {
+        name: Guess(rows, solution[i], bool(resolved[i]))
+        for i, name in enumerate(names)
+        if name not in known
+    }
+
+
+def column_from_distances(to_first: Floats, to_second: Floats, second: int) -> Floats:
+    """A one-column party's column from exact squared distances to two query rows.
+
+    The difference of two squares is linear in the value; what stays open is a shift and the sign.
+
+    Examples
+    --------
+    >>> column = np.array([0.0, 2.0, -1.0, 5.0])
+    >>> column_from_distances(column**2, (column - 2.0) ** 2, second=1).tolist()
+    [0.0, 2.0, -1.0, 5.0]
+    """
+    gap = float(np.sqrt(max(to_first[second], 1e-300)))
+    return np.asarray((to_first - to_second + gap**2) / (2 * gap))
+
+
+def trilaterate(distances: Floats, queries: Sequence[int]) -> Floats:
+    """Coordinates of all rows, up to a rotation, from squared distances to several query rows.
+
+    Parameters
+    ----------
+    distances : ndarray of shape (n_queries, n_rows)
+        One group's sums, each row with its zero at its own query.
+    queries : list of int
+        The rows that were the queries.
+    """
+    among = distances[:, list(queries)]
+    n = len(queries)
+    centre = np.eye(n) - 1.0 / n
+    values, vectors = np.linalg.eigh(-0.5 * centre @ (among + among.T) / 2 @ centre)
+    kept = values > 1e-6 * values.max()
+    axes = vectors[:, kept] / np.sqrt(values[kept])
+    return np.asarray(-0.5 * (distances - among.mean(axis=1, keepdims=True)).T @ axes)
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Squared distances between some rows in one group's columns."""
+
+    first: Integers
+    second: Integers
+    squares: Floats
+
+    @classmethod
+    def of(cls, views: Sequence[View], group: Group) -> Edges:
+        """Everything the leader knows exactly about a group."""
+        parts: list[tuple[Integers, Integers, Floats]] = []
+        for view in views:
+            if view.group != group:
+                continue
+            numbers = unblind(view.blinded).astype(np.float64)
+            zero = numbers[np.flatnonzero(view.rows == view.query)[0]]
+            kept = view.rows != view.query
+            rows = view.rows[kept]
+            parts.append((np.full(len(rows), view.query), rows, (numbers - zero)[kept]))
+        first, second, squares = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return cls(first, second, squares)
+
+
+def embed(edges: Edges, n_rows: int, n_columns: int) -> Floats:
+    """Coordinates that fit some known distances: shortest paths first, then least squares.
+
+    Parameters
+    ----------
+    n_columns : int
+        Of the group; the attacker is told.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+        Up to a rotation if the distances determine it, otherwise one of many answers.
+    """
+    from scipy.optimize import minimize
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import shortest_path
+
+    first, second = edges.first, edges.second
+    scale = float(edges.squares.mean())
+    squares = np.maximum(edges.squares / scale, 1e-9)
+    graph = coo_matrix((np.sqrt(squares), (first, second)), shape=(n_rows, n_rows)).tocsr()
+    paths = shortest_path(graph.maximum(graph.T), directed=False)
+    paths[~np.isfinite(paths)] = paths[np.isfinite(paths)].max()
+    centre = np.eye(n_rows) - 1.0 / n_rows
+    values, vectors = np.linalg.eigh(-0.5 * centre @ paths**2 @ centre)
+    start = vectors[:, -n_columns:] * np.sqrt(np.maximum(values[-n_columns:], 1e-12))
+
+    def misfit(flat: Floats) -> tuple[float, Floats]:
+        points = flat.reshape(n_rows, n_columns)
+        gaps = points[first] - points[second]
+        errors = (gaps**2).sum(axis=1) - squares
+        slopes, pulls = np.zeros_like(points), 4 * errors[:, None] * gaps
+        np.add.at(slopes, first, pulls)
+        np.add.at(slopes, second, -pulls)
+        return float((errors**2).sum()), slopes.ravel()
+
+    options = {"maxiter": 1000}
+    found = minimize(misfit, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(found.x.reshape(n_rows, n_columns) * np.sqrt(scale))
+
+
+def fit_jointly(views: Sequence[View], names: Sequence[str], n_rows: int, n_starts: int) -> Floats:
+    """Columns of one-column participants that fit everything seen of all groups together.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_participants)
+        The best fit of several random starts; each column up to a shift and the sign.
+    """
+    from scipy.optimize import minimize
+
+    groups = list(dict.fromkeys(view.group for view in views))
+    edges = [Edges.of(views, group) for group in groups]
+    first = np.concatenate([some.first for some in edges])
+    second = np.concatenate([some.second for some in edges])
+    squares = np.concatenate([some.squares for some in edges])
+    members = np.concatenate(
+        [
+            np.tile([float(name in group) for name in names], (len(some.first), 1))
+            for group, some in zip(groups, edges, strict=True)
+        ]
+    )
+    scale = float(squares.mean())
+
+    def misfit(flat: Floats) -> tuple[float, Floats]:
+        points = flat.reshape(n_rows, len(names))
+        gaps = points[first] - points[second]
+        errors = (members * gaps**2).sum(axis=1) - squares / scale
+        slopes, pulls = np.zeros_like(points), 4 * errors[:, None] * members * gaps
+        np.add.at(slopes, first, pulls)
+        np.add.at(slopes, second, -pulls)
+        return float((errors**2).sum()), slopes.ravel()
+
+    fits = [
+        minimize(
+            misfit,
+            np.random.default_rng(seed).normal(scale=0.5, size=n_rows * len(names)),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 1000},
+        )
+        for seed in range(n_starts)
+    ]
+    best = min(fits, key=lambda fit: float(fit.fun))
+    return np.asarray(best.x.reshape(n_rows, len(names)) * np.sqrt(scale))
+
+
+def geometry(
+    views: Sequence[View], group: Group, pairs: Integers, n_rows: int, n_columns: int
+) -> Floats:
+    """Squared distances of pairs of rows in one group's columns, as well as they can be had.
+
+    Parameters
+    ----------
+    pairs : ndarray of shape (n_pairs, 2)
+    """
+    own = [view for view in views if view.group == group]
+    if all(len(view.rows) == n_rows for view in own):
+        table = np.empty((len(own), n_rows))
+        for i, view in enumerate(own):
+            numbers = unblind(view.blinded).astype(np.float64)
+            table[i, view.rows] = numbers - numbers[np.flatnonzero(view.rows == view.query)[0]]
+        points = trilaterate(table, [view.query for view in own])
+    else:
+        points = embed(Edges.of(own, group), n_rows, n_columns)
+    return np.asarray(((points[pairs[:, 0]] - points[pairs[:, 1]]) ** 2).sum(axis=1))
+
+
+def subtract_geometries(views: Sequence[View], trio: Group, pairs: Integers, n_rows: int) -> Floats:
+    """Squared distances in the first of three one-column participants, from all pairs of them."""
+    a, b, c = trio
+    shapes = [geometry(views, group, pairs, n_rows, 2) for group in ((a, b), (a, c), (b, c))]
+    return (shapes[0] + shapes[1] - shapes[2]) / 2
+
+
+def likeness(guess: Floats, truth: Floats) -> float:
+    """Squared correlation of a guess with the truth; 0 where one of them does not vary."""
+    if np.std(guess) == 0 or np.std(truth) == 0:
+        return 0.0
+    return float(np.corrcoef(guess, truth)[0, 1] ** 2)

@@ -1,0 +1,204 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks on VF-PS: distances that are solved, geometries that are fitted, ids that are linked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.crypto.shuffle import SecretOrder
+from fedsift.data import Federation, split_vertical
+from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
+from fedsift.lab.attacks.recording import Stage, recorded_fit
+from fedsift.lab.attacks.vfps import distance_reconstruction as distances
+from fedsift.lab.attacks.vfps import pseudonym_linking as pseudonyms
+from fedsift.methods.vfps import leader as vfps
+from fedsift.methods.vfps.distances import Ranking, part_of_distance, standardised
+from fedsift.methods.vfps.messages import MESSAGES
+from fedsift.methods.vfps.selector import VFPSSelector
+from fedsift.protocol import Policy
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_DEPTH = 64
+
+
+def _one_column_each(seed: int, n_rows: int) -> Federation:
+    """Four one-column participants, the easiest prey; the label is at a party of its own."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n_rows)
+    X = rng.normal(size=(n_rows, 4)) + np.array([1.5, 1.0, 0.5, 0.0]) * y[:, None]
+    return split_vertical(X, y, 4, label_holder=None, task="classification")
+
+
+def _fit(federation: Federation, seed: int, **settings: Any) -> Stage:
+    """The method as it is by default, or with what policies must allow first."""
+    if settings.get("fagin") is False:
+        kinds = tuple({message.declaration.kind for message in MESSAGES})
+        settings["policy"] = Policy(may_reveal=kinds, min_security_bits=0)
+    return recorded_fit(VFPSSelector(random_state=seed, **settings), federation)
+
+
+def views_of(stage: Stage) -> list[distances.View]:
+    """Everything the leader decrypted."""
+    (leader,) = stage.roles(distances.CuriousLeader).values()
+    views: list[distances.View] = leader.views
+    return views
+
+
+def solved_share(views: Sequence[distances.View]) -> float:
+    """Share of the participants' parts of distances that the sums of one query determine."""
+    by_query: dict[int, list[distances.View]] = {}
+    for view in views:
+        by_query.setdefault(view.query, []).append(view)
+    solved = [
+        guess.solved
+        for some in by_query.values()
+        for guess in distances.solve_parts(some, {}).values()
+    ]
+    return float(np.mean(solved)) if solved else 0.0
+
+
+def _solved(variant: str, seed: int) -> Trial:
+    bare = {"design": "shared"} if variant == UNPROTECTED else {}
+    stage = _fit(_one_column_each(seed, 80), seed, n_queries=40, **bare)
+    return Trial(solved_share(views_of(stage)), 0.0, stage.outcome.ledger.rows())
+
+
+def fitted(views: Sequence[distances.View], columns: dict[str, Floats], n_starts: int) -> float:
+    """Squared correlation of columns fitted to all groups together with the true ones."""
+    names, n_rows = list(columns), len(next(iter(columns.values())))
+    guess = distances.fit_jointly(views, names, n_rows, n_starts)
+    alike = [distances.likeness(guess[:, i], columns[name]) for i, name in enumerate(names)]
+    return float(np.mean(alike))
+
+
+def columns_of(federation: Any) -> dict[str, Floats]:
+    """The column of every one-column participant, as the method scales it."""
+    return {name: standardised(table)[0][:, 0] for name, table in federation.tables.items()}
+
+
+def _fitted(variant: str, seed: int) -> Trial:
+    bare = {"fagin": False, "n_queries": 15} if variant == UNPROTECTED else {"n_queries": 40}
+    federation = _one_column_each(seed, 40)
+    stage = _fit(federation, seed, **bare)
+    found = fitted(views_of(stage), columns_of(federation), n_starts=2)
+    return Trial(found, 0.0, stage.outcome.ledger.rows())
+
+
+def _subtracted(variant: str, seed: int) -> Trial:
+    """Squared distances in one participant's column, from the geometries of three groups."""
+    n_rows = 100
+    bare = {"fagin": False, "n_queries": 60} if variant == UNPROTECTED else {"n_queries": n_rows}
+    federation = _one_column_each(seed, n_rows)
+    stage = _fit(federation, seed, **bare)
+    pairs = np.random.default_rng((seed, 1)).integers(0, n_rows, size=(400, 2))
+    trio = ("party-1", "party-2", "party-3")
+    guess = distances.subtract_geometries(views_of(stage), trio, pairs, n_rows)
+    column = columns_of(federation)["party-1"]
+    true = (column[pairs[:, 0]] - column[pairs[:, 1]]) ** 2
+    return Trial(distances.likeness(guess, true), 0.0, stage.outcome.ledger.rows())
+
+
+def rankings_of(stage: Stage) -> list[Integers]:
+    """Every order of pseudo-ids that the aggregator saw."""
+    rankings: list[Integers] = stage.roles(pseudonyms.CuriousAggregator)[vfps.AGGREGATOR].rankings
+    return rankings
+
+
+def centrality(matrix: Floats, n_participants: int, depth: int) -> Integers:
+    """How often each row really comes near another one."""
+    rankings = [
+        np.argsort(part_of_distance(matrix, query, n_participants), kind="stable")
+        for query in range(len(matrix))
+    ]
+    return pseudonyms.popularity(rankings, len(matrix), depth)
+
+
+def _linked(variant: str, seed: int) -> Trial:
+    n_rows = 200
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n_rows)
+    base = rng.normal(size=(n_rows, 1)) + y[:, None]
+    X = base + 0.05 * rng.normal(size=(n_rows, 3))
+    federation = split_vertical(X, y, 3, label_holder=None, task="classification")
+    stage = _fit(federation, seed, n_queries=100)
+    matrix = standardised(federation.tables["party-1"])[0]
+    true = centrality(matrix, 3, _DEPTH)
+    rankings, row_of = rankings_of(stage), np.arange(n_rows)
+    if variant == UNPROTECTED:
+        order = SecretOrder(bytes(32), 0, n_rows)
+        row_of = order.row_of
+        rankings = [
+            Ranking(part_of_distance(matrix, query, 3), order).block(_DEPTH)
+            for query in range(len(rankings))
+        ]
+    found = pseudonyms.linked(rankings, row_of, true, _DEPTH)
+    return Trial(found, 0.0, stage.outcome.ledger.rows())
+
+
+_BARE_ROWS = "all rows are compared (fagin=False)"
+_SEPARATE = (
+    "groups of two and more, none twice in a query, nearest rows only, a budget of distances"
+)
+
+ATTACKS = (
+    Attack(
+        name="distance-solving",
+        method="vfps",
+        attacker="leader",
+        uses=("GroupDistances", "PairedGroupDistances"),
+        aims_at="one participant's part of a distance",
+        measure="parts solved",
+        unprotected="design='shared' (the paper): overlapping groups on one query",
+        default="design='separate': " + _SEPARATE,
+        trial=_solved,
+        runs=(1, 3),
+        declared_as=("paired-groups", "single-party-distances"),
+        tolerance=0.05,
+    ),
+    Attack(
+        name="distance-reconstruction",
+        method="vfps",
+        attacker="leader",
+        uses=("GroupDistances", "AllRowDistances"),
+        aims_at="the columns of one-column participants, all groups fitted together",
+        measure="squared correlation",
+        unprotected=_BARE_ROWS,
+        default=_SEPARATE,
+        trial=_fitted,
+        runs=(2, 5),
+        declared_as=("all-row-distances", "group-distances"),
+    ),
+    Attack(
+        name="geometry-subtraction",
+        method="vfps",
+        attacker="leader",
+        uses=("GroupDistances", "AllRowDistances"),
+        aims_at="distances in one participant's column, from three overlapping groups",
+        measure="squared correlation",
+        unprotected=_BARE_ROWS,
+        default=_SEPARATE,
+        trial=_subtracted,
+        runs=(1, 5),
+        declared_as=("all-row-distances", "group-distances"),
+    ),
+    Attack(
+        name="pseudonym-linking",
+        method="vfps",
+        attacker="aggregator",
+        uses=("RoundedParts", "SubRankings"),
+        aims_at="which rows are central, by ids that come back",
+        measure="squared correlation",
+        unprotected="one shuffle for all queries (the paper)",
+        default="a new secret shuffle for every query",
+        trial=_linked,
+        runs=(2, 5),
+        declared_as=(),
+    ),
+)

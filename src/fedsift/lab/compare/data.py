@@ -1,0 +1,186 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""From what files say to federations: catalogued sets, generated sets, and the parties' tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fedsift.config.job import OWN_PARTY, DataEntry, Job
+from fedsift.config.parties import PartyEntry
+from fedsift.data import Federation, catalog, split_horizontal, split_vertical, synthetic
+from fedsift.data.sources import RawTable, read_source
+from fedsift.errors import JobError
+from fedsift.lab.compare.cases import Case
+from fedsift.lab.compare.cells import METHOD, Contestant
+from fedsift.lab.compare.file import DataPlan
+
+
+def case_of(plan: DataPlan, seed: int) -> Case:
+    """Load or generate a set and cut it for its parties."""
+    if plan.synthetic is not None:
+        made = getattr(synthetic, plan.synthetic)(**plan.options, random_state=seed)
+        X, y = made.X, made.y
+        truth: tuple[int, ...] | None = tuple(made.relevant)
+        task = made.task if plan.task == "auto" else plan.task
+    else:
+        assert plan.dataset is not None  # noqa: S101 - one of the two, checked
+        X, y, truth = _catalogued(plan.dataset, plan.task)
+        task = plan.task
+    federation = _cut(
+        X,
+        y,
+        plan.setting,
+        plan.parties,
+        seed,
+        task=task,
+        label_holder=plan.label_holder,
+        skew=plan.skew,
+    )
+    return Case(plan.name, federation, truth, plan.copies_together)
+
+
+def cases_of_jobs(jobs: Sequence[Job]) -> tuple[list[Case], list[list[Contestant]]]:
+    """Federations of ordinary jobs; jobs on the same data share one.
+
+    The seed of the first job cuts a catalogued set; tables of parties are read here, all of them,
+    as ``fedsift run`` does.
+    """
+    seed = next((job.seed for job in jobs if job.seed is not None), 0)
+    groups: dict[Any, list[Job]] = {}
+    for job in jobs:
+        if getattr(job, "steps", ()):
+            raise JobError(
+                f"{job.path.name} is a chain of several methods.",
+                "A comparison takes methods one by one.",
+                "Write one job file for each step, and compare these.",
+            )
+        if job.engine != "embedded":
+            raise JobError(
+                f"{job.path.name} is a job between organisations.",
+                "A comparison looks at all rows, which only one place with all tables can.",
+                "Use a job with the engine 'embedded'.",
+            )
+        if job.steps:
+            raise JobError(
+                f"{job.path.name} has several steps.",
+                "A comparison runs one method of each job.",
+                "Make the steps that are to be compared jobs of their own.",
+            )
+        tables = tuple((p.name, p.data, p.id_columns, p.columns) for p in job.parties)
+        groups.setdefault((job.data, tables if job.data.dataset is None else ()), []).append(job)
+    cases: list[Case] = []
+    contestants = []
+    for (data, _), members in groups.items():
+        name = data.dataset or members[0].path.stem
+        taken = {case.name for case in cases}
+        cases.append(_case_of_job(members[0], _free(name, taken), seed))
+        contestants.append(_contestants(members))
+    return cases, contestants
+
+
+def _contestants(jobs: Sequence[Job]) -> list[Contestant]:
+    labels: set[str] = set()
+    found = []
+    for job in jobs:
+        plain = job.method if len({j.path.stem for j in jobs}) < len(jobs) else job.path.stem
+        label = _free(plain, labels)
+        labels.add(label)
+        found.append(Contestant(label, job.method, job.parameters, METHOD, job.policies or None))
+    return found
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name} {number}"
+    return free
+
+
+def _case_of_job(job: Job, name: str, seed: int) -> Case:
+    data = job.data
+    if data.dataset is None:
+        return Case(name, _from_tables(job))
+    X, y, truth = _catalogued(data.dataset, data.task)
+    federation = _cut(
+        X,
+        y,
+        data.setting,
+        data.parties,
+        seed,
+        task=data.task,
+        label_holder=data.label_holder,
+        skew=data.skew,
+        categorical=data.categorical,
+    )
+    return Case(name, federation, truth)
+
+
+def _catalogued(name: str, task: str) -> tuple[Any, Any, tuple[int, ...] | None]:
+    loaded = catalog.load(name, as_frame=True)
+    y = loaded.y
+    if task == "regression" and "target" in loaded.extras:
+        y = np.asarray(loaded.extras["target"], dtype=np.float64)
+    informative = loaded.extras.get("informative")
+    truth = None if informative is None else tuple(int(i) for i in np.ravel(informative))
+    return loaded.X, y, truth
+
+
+def _cut(
+    X: Any,
+    y: Any,
+    setting: str,
+    parties: int | tuple[str, ...],
+    seed: int,
+    *,
+    task: str,
+    label_holder: str | None = None,
+    skew: str | None = None,
+    categorical: Sequence[str] = (),
+) -> Federation:
+    names = None if isinstance(parties, int) else parties
+    n_parties = parties if isinstance(parties, int) else len(parties)
+    shared: dict[str, Any] = {
+        "random_state": seed,
+        "names": names,
+        "task": task,
+        "categorical": categorical,
+    }
+    if setting == "horizontal":
+        return split_horizontal(X, y, n_parties, skew=skew, **shared)
+    holder: int | str | None = label_holder or 0
+    if holder == OWN_PARTY:
+        holder = None
+    return split_vertical(X, y, n_parties, label_holder=holder, **shared)
+
+
+def _from_tables(job: Job) -> Federation:
+    """The parties' own tables, put together in this process."""
+    data = job.data
+    sources = {entry.name: _narrowed(entry, data) for entry in job.parties}
+    shared: dict[str, Any] = {"task": data.task, "categorical": data.categorical}
+    if data.setting == "horizontal":
+        return Federation.horizontal(sources, data.label_column, **shared)
+    label = None
+    if data.label_party is not None and data.label_column is not None:
+        label = (data.label_party, data.label_column)
+    ids = {entry.name: entry.id_columns for entry in job.parties if entry.id_columns}
+    return Federation.vertical(sources, label, ids or None, **shared)
+
+
+def _narrowed(entry: PartyEntry, data: DataEntry) -> RawTable:
+    """A party's table with the columns that the job names; ids are no features of rows."""
+    texts = (*entry.id_columns, *data.categorical)
+    raw = read_source(
+        entry.data, party=entry.name, text_columns=texts, index_columns=entry.id_columns
+    )
+    keep_ids = entry.id_columns if data.setting == "vertical" else ()
+    if entry.columns is not None:
+        own = [data.label_column] if data.label_party in (None, entry.name) else []
+        wanted = [*keep_ids, *entry.columns, *(name for name in own if name is not None)]
+        return raw.only(list(dict.fromkeys(wanted)), entry.name)
+    return raw if data.setting == "vertical" else raw.without(entry.id_columns)

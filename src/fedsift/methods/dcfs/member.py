@@ -1,0 +1,217 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""The member of DCFS: what a party with rows does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs
+from fedsift.crypto.shuffle import deal, new_secret, receive
+from fedsift.data.state_files import State
+from fedsift.data.table import PartyTable
+from fedsift.maths import moments
+from fedsift.methods.dcfs import anchor
+from fedsift.methods.dcfs.messages import (
+    SIGNALS,
+    AlignAll,
+    AlignOne,
+    AnchorSecret,
+    Chosen,
+    ColumnRanges,
+    CommonScale,
+    Greeting,
+    Hello,
+    Images,
+    ImagesOfKnownAnchors,
+    ImagesOfManyAnchors,
+    LocalScale,
+    MaskedSums,
+    RangesWanted,
+    Roster,
+    ScoresWanted,
+    SecretDealt,
+    SumsWanted,
+)
+from fedsift.methods.dcfs.settings import Params, Scale, anchors_for, column_moments, numbers_of
+from fedsift.methods.dcfs.unsupervised import local_selection, ranks_of
+from fedsift.protocol import MaskedArray, Network, PublicArray, handles
+from fedsift.protocol.resume import Resumable
+
+AnyImages = Images | ImagesOfKnownAnchors | ImagesOfManyAnchors
+
+SCORE_BITS = 40
+"""Fraction bits of a masked score."""
+
+
+def image_type(params: Params) -> type[Images | ImagesOfKnownAnchors | ImagesOfManyAnchors]:
+    """The message that names what images disclose under these settings."""
+    if params.many_anchors:
+        return ImagesOfManyAnchors
+    return ImagesOfKnownAnchors if params.anchors_are_known else Images
+
+
+class Member(Resumable, name="member", signals=SIGNALS):
+    """Owns rows; shows images of anchors and masked sums, never rows."""
+
+    def __init__(self, table: PartyTable, params: Params, checkpoints: Path | None = None) -> None:
+        self.keep_checkpoints(checkpoints, table.name, params, table)
+        self._table = table
+        self._params = params
+        self._values = numbers_of(table)
+        self._key = MaskingKey.generate()
+        self._masks: PairwiseMasks | None = None
+        self._roster: Roster | None = None
+        self.secret = b""
+        self._scale: Scale | None = None
+        self._state: anchor.Collaboration | None = None
+        self._local = np.zeros(table.n_columns)
+        self._chosen: tuple[int, ...] = ()
+
+    @handles(Hello)
+    async def greet(self, ask: Hello, net: Network) -> Greeting:
+        """Offer the own masking key."""
+        return Greeting(self._key.public, self._table.n_columns)
+
+    @handles(Roster)
+    async def meet(self, told: Roster, net: Network) -> SecretDealt:
+        """Agree on masks; the first member deals the secret that anchors are drawn from."""
+        self._roster = told
+        self._masks = PairwiseMasks(net.party, self._key, told.keys)
+        dealer = net.party == next(iter(told.keys))
+        # A resumed run goes on with the anchors it has.
+        if not dealer or self.secret or self._params.alignment == "local":
+            return SecretDealt({})
+        self.secret = new_secret()
+        others = {party: key for party, key in told.keys.items() if party != net.party}
+        return SecretDealt({p: deal(self.secret, self._key, key) for p, key in others.items()})
+
+    @handles(AnchorSecret)
+    async def take_secret(self, told: AnchorSecret, net: Network) -> None:
+        """Open the dealt secret; the coordinator that carried it cannot."""
+        assert self._roster is not None  # noqa: S101 - the roster comes first
+        dealer = next(iter(self._roster.keys.values()))
+        self.secret = receive(told.sealed, self._key, dealer)
+
+    @handles(SumsWanted)
+    async def sums(self, ask: SumsWanted, net: Network) -> MaskedSums:
+        """Count, sum and sum of squares of every column, masked."""
+        return self._sealed(column_moments(self._values), "sums", moments.LIMBS)
+
+    @handles(RangesWanted)
+    async def ranges(self, ask: RangesWanted, net: Network) -> ColumnRanges:
+        """The paper's anchors need every party's smallest and largest values."""
+        ends = np.stack([self._values.min(axis=0), self._values.max(axis=0)])
+        return ColumnRanges(PublicArray.of(ends))
+
+    @handles(CommonScale)
+    async def start(self, told: CommonScale, net: Network) -> AnyImages:
+        """Lines 1 and 2: scale, draw the anchors, project, show their first image."""
+        shape = (self._table.n_columns,)
+        ends = (told.mean, told.unit, told.low, told.high)
+        self._scale = Scale(*(numbers.array(shape=shape) for numbers in ends))
+        with self.clock("train"):
+            self._state = anchor.Collaboration(**self._inputs(self._scale))
+            return self._image()
+
+    def _inputs(self, scale: Scale) -> dict[str, Any]:
+        """Scaled rows, anchors and settings of this member's part."""
+        return {
+            "X": scale.of(self._values),
+            "anchors": anchors_for(self._params, self.secret, scale),
+            "alpha": self._params.alpha,
+            "beta": self._params.beta,
+            "n_dimensions": self._params.n_dimensions,
+            "k": self._params.n_neighbors,
+            "target": self._params.target,
+        }
+
+    @handles(AlignOne)
+    async def align_one(self, told: AlignOne, net: Network) -> AnyImages:
+        """Lines 3 and 4 with the matrix the coordinator computed for this party."""
+        with self.clock("train"):
+            self.collaboration.align(told.matrix.array())
+            return self._image()
+
+    @handles(AlignAll)
+    async def align_openly(self, told: AlignAll, net: Network) -> AnyImages:
+        """Lines 3 and 4 as the paper has them: everybody sees every image."""
+        with self.clock("train"):
+            images = {party: image.array() for party, image in told.images.items()}
+            target = anchor.common_target(list(images.values()), self._params.n_components)
+            self.collaboration.align(anchor.alignment_matrix(target, images[net.party]))
+            return self._image()
+
+    @handles(LocalScale)
+    async def select_alone(self, told: LocalScale, net: Network) -> None:
+        """Without anchors: the local baseline on commonly scaled rows."""
+        shape = (self._table.n_columns,)
+        mean, unit = told.mean.array(shape=shape), told.unit.array(shape=shape)
+        with self.clock("train"):
+            weights = local_selection(
+                (self._values - mean) / unit,
+                alpha=self._params.alpha,
+                beta=self._params.beta,
+                n_components=self._params.n_components,
+                n_neighbors=self._params.n_neighbors,
+                n_iterations=self._params.n_iterations,
+            )
+            self._local = anchor.relative(weights)
+
+    @handles(ScoresWanted)
+    async def scores(self, ask: ScoresWanted, net: Network) -> MaskedSums:
+        """Line 5: the own scores, masked, so that only their mean appears; ranks if alone."""
+        if self._params.alignment == "local":
+            points = self._table.n_columns - ranks_of(self._local)
+            return self._sealed(points.tolist(), "ranks", 1)
+        fixed = np.rint(np.ldexp(self.collaboration.scores, SCORE_BITS)).astype(np.int64)
+        return self._sealed(fixed.tolist(), "scores", 1)
+
+    @handles(Chosen)
+    async def choose(self, told: Chosen, net: Network) -> None:
+        """Remember the joint selection."""
+        self._chosen = told.features
+
+    def facts(self) -> dict[str, Any]:
+        """The own ranking, which no other party sees."""
+        alone = self._params.alignment == "local"
+        scores = self._local if alone else self.collaboration.scores
+        return {"scores": scores, "selected": self._chosen}
+
+    def checkpoint(self) -> State:
+        """Common scale, the anchors' secret, and how far this member's own matrices have come."""
+        scale, state = self._scale, self._state
+        return {
+            "secret": self.secret,
+            "scale": None if scale is None else [scale.mean, scale.unit, scale.low, scale.high],
+            "state": None if state is None else state.to_plain(),
+            "local": self._local,
+        }
+
+    def restore(self, saved: State) -> None:
+        """Go on after the last finished alignment."""
+        self.secret, self._local = saved["secret"], saved["local"]
+        if saved["scale"] is not None:
+            self._scale = Scale(*saved["scale"])
+            with self.clock("train"):
+                inputs = self._inputs(self._scale)
+                self._state = anchor.Collaboration.resumed(saved=saved["state"], **inputs)
+
+    def _image(self) -> AnyImages:
+        return image_type(self._params)(PublicArray.of(self.collaboration.image()))
+
+    @property
+    def collaboration(self) -> anchor.Collaboration:
+        """This member's own state; there is one after CommonScale."""
+        assert self._state is not None  # noqa: S101 - CommonScale comes first
+        return self._state
+
+    def _sealed(self, values: Sequence[int], context: str, limbs: int) -> MaskedSums:
+        assert self._masks is not None  # noqa: S101 - the roster comes first
+        if not self._params.protected:
+            return MaskedSums(MaskedArray.of(to_limbs(values, limbs)))
+        return MaskedSums(MaskedArray.of(self._masks.mask(values, context, limbs)))

@@ -1,0 +1,218 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""From a method and its nodes to a :class:`SelectionResult`: policy check, run, bookkeeping."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any
+
+from fedsift.data import Federation
+from fedsift.data.remote_table import at_home
+from fedsift.engine import EMBEDDED, Outcome, Player
+from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
+from fedsift.engine.session import Observer
+from fedsift.errors import ParameterError
+from fedsift.protocol import Message, Policy, Protocol, Role, Transcript
+from fedsift.protocol.policy import OPEN, PlannedDisclosure, check_before, check_epsilon
+from fedsift.protocol.protocol import placement_of
+from fedsift.protocol.resume import forget_finished
+from fedsift.result import SelectionResult
+
+PolicyChoice = Policy | Mapping[str, Any] | None
+"""One policy for everybody, or one per party (objects or tables), or none."""
+
+_LIBRARIES = ("fedsift", "numpy", "scikit-learn", "seal-python", "gmpy2", "msgspec", "torch")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A method made ready for one federation; nothing has been sent yet."""
+
+    protocol: Protocol
+    nodes: Mapping[str, Sequence[Role]]
+    used: tuple[type[Message], ...]
+    security_bits: int
+    min_bin_size: int | None = None
+    notes: tuple[str, ...] = ()
+    rows: Mapping[str, int] = field(default_factory=dict)
+    epsilon: float | None = None
+    release_epsilon: float | None = None
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether what is told of rows is limited, so that remarks on them are kept back."""
+        return self.epsilon is not None or self.release_epsilon is not None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who will learn what if the job runs; what a privacy officer reads first."""
+
+    method: str
+    disclosures: tuple[PlannedDisclosure, ...]
+    notes: tuple[str, ...]
+    security_bits: int
+
+
+def policies_for(policy: PolicyChoice, parties: Sequence[str]) -> dict[str, Policy]:
+    """A policy for every party that has one."""
+    if policy is None:
+        return {}
+    if isinstance(policy, Policy):
+        return dict.fromkeys(parties, policy)
+    if policy and set(policy) <= set(parties):
+        return {
+            party: given if isinstance(given, Policy) else Policy.from_mapping(given)
+            for party, given in policy.items()
+        }
+    if any(isinstance(given, (Policy, Mapping)) for given in policy.values()):
+        strangers = sorted(set(policy) - set(parties))
+        raise ParameterError(
+            f"There is a policy for {strangers[0]!r}, which is not a party.",
+            f"The parties are {', '.join(parties)}.",
+            "Name the policies after the parties.",
+        )
+    return dict.fromkeys(parties, Policy.from_mapping(policy))
+
+
+def make_plan(prepared: Prepared, policies: Mapping[str, Policy]) -> Plan:
+    """Check the policies and list the disclosures; sends nothing."""
+    placement = placement_of(prepared.nodes)
+    check_before(
+        prepared.protocol.name,
+        policies,
+        prepared.protocol.sends(prepared.used, placement),
+        security_bits=prepared.security_bits,
+        min_bin_size=prepared.min_bin_size,
+        rows=prepared.rows,
+    )
+    check_epsilon(policies, prepared.epsilon, prepared.release_epsilon)
+    planned = prepared.protocol.planned(prepared.used, placement)
+    return Plan(prepared.protocol.name, tuple(planned), prepared.notes, prepared.security_bits)
+
+
+def execute(
+    prepared: Prepared,
+    policies: Mapping[str, Policy],
+    *,
+    timeout_seconds: float | None = None,
+    observer: Observer | None = None,
+    keep_frames: bool = False,
+    on_interrupt: Callable[[], None] | None = None,
+    player: Player | None = None,
+    is_last: bool = True,
+) -> Outcome:
+    """Check the policies, then run; with every party in this process if no player is given.
+
+    Checkpoints are removed at the end, unless more is to come after this (``is_last=False``).
+    """
+    make_plan(prepared, policies)
+    outcome = (player or EMBEDDED).play(
+        prepared.protocol,
+        prepared.nodes,
+        policies={party: policies.get(party, OPEN) for party in prepared.nodes},
+        timeout_seconds=timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
+        observer=observer,
+        keep_frames=keep_frames,
+        protected=prepared.security_bits > 0,
+        on_interrupt=on_interrupt,
+    )
+    if is_last:
+        forget_finished(prepared.nodes)
+    return outcome
+
+
+def build_result(
+    federation: Federation,
+    prepared: Prepared,
+    outcome: Outcome,
+    *,
+    selected: Mapping[str, Sequence[str]],
+    parameters: Mapping[str, Any],
+    crypto: str,
+    seed: int | None,
+    scores: Mapping[str, Mapping[str, float]] | None = None,
+    ranking: Mapping[str, Mapping[str, int]] | None = None,
+    participants: Mapping[str, float] | None = None,
+    history: Sequence[Mapping[str, Any]] | None = None,
+    warnings: Sequence[str] = (),
+) -> SelectionResult:
+    """A result from a method's outcome; cost, ledger, shapes and versions are filled in here.
+
+    Selected names are listed in their owner's column order. ``history`` defaults to the traffic by
+    round; a method with steps of its own (epochs, rounds of a swarm) gives them instead. Remarks on
+    the data are left out if rows have a budget of privacy: a single row can make one.
+    """
+    order = {party: list(table.feature_names) for party, table in federation.tables.items()}
+    return SelectionResult(
+        method=prepared.protocol.name,
+        setting=federation.setting,
+        selected={
+            party: tuple(sorted(names, key=order[party].index)) for party, names in selected.items()
+        },
+        scores={party: dict(values) for party, values in (scores or {}).items()},
+        ranking={party: dict(values) for party, values in (ranking or {}).items()},
+        history=(
+            history_of(outcome.transcript)
+            if history is None
+            else tuple(dict(entry) for entry in history)
+        ),
+        participants=dict(participants or {}),
+        traffic=outcome.transcript.traffic(),
+        timings=outcome.timings,
+        disclosures=(*federation.disclosures, *outcome.ledger.rows()),
+        parameters=dict(parameters),
+        security="secure" if prepared.security_bits else "plain",
+        security_bits=prepared.security_bits,
+        crypto=crypto,
+        seed=seed,
+        shape=shape_of(federation),
+        versions=versions(),
+        warnings=(*(() if prepared.has_budget else federation.warnings), *warnings),
+    )
+
+
+def history_of(transcript: Transcript) -> tuple[dict[str, Any], ...]:
+    """One entry per round: which messages went and how many bytes."""
+    rounds: dict[int, dict[str, Any]] = {}
+    for entry in transcript.ordered():
+        row = rounds.setdefault(
+            entry.round_number, {"round": entry.round_number, "messages": [], "n_bytes": 0}
+        )
+        row["n_bytes"] += entry.n_bytes
+        if entry.message not in row["messages"]:
+            row["messages"].append(entry.message)
+    return tuple(rounds.values())
+
+
+def shape_of(federation: Federation) -> dict[str, Any]:
+    """Rows and features by party; no names, no values."""
+    return {
+        "n_rows": federation.n_rows,
+        "n_features": federation.n_features,
+        "parties": {
+            party: {"n_rows": table.n_rows, "n_features": table.n_columns}
+            for party, table in federation.tables.items()
+        },
+        "label_holder": federation.label_holder,
+    }
+
+
+def rows_of(federation: Federation) -> dict[str, int]:
+    """Rows of every party with features, which its policy may want more of."""
+    return {party: table.n_rows for party, table in at_home(federation.tables).items()}
+
+
+def versions() -> dict[str, str]:
+    """Versions a result depends on."""
+    found = {"python": platform.python_version()}
+    for library in _LIBRARIES:
+        try:
+            found[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,234 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""The interactive layer as the label holder drives it: all parties' parts together.
+
+Training and prediction take the same way forward; only training goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.errors import BadFrame, ParameterError
+from fedsift.methods.fedsdg.layer import (
+    GuestLayer,
+    Numbers,
+    OpenLayer,
+    starting_weights,
+    sum_of_outputs,
+)
+from fedsift.methods.fedsdg.layer_numbers import Floats, Integers
+from fedsift.methods.fedsdg.local_part import LocalPart, PartData
+from fedsift.methods.fedsdg.messages import (
+    FEATURE_HOLDER,
+    BatchWanted,
+    EncryptedBatch,
+    Gradients,
+    LayerKeys,
+    LayerWanted,
+    MaskedOutputs,
+    MaskKeys,
+    OutputShare,
+    Params,
+    ShareWanted,
+    SingleOutputs,
+    WeightShare,
+    sums_are_masked,
+)
+from fedsift.methods.fedsdg.row_splits import Rows
+from fedsift.protocol import Network, PublicArray
+from fedsift.protocol.network import blaming
+from fedsift.protocol.role import Clock
+
+
+class InteractiveLayer:
+    """Every party's part of the interactive layer.
+
+    Parameters
+    ----------
+    params : Params
+    parties : sequence of str
+        Feature holders that take part.
+    clock : Clock
+        The label holder's stopwatch.
+    """
+
+    def __init__(self, params: Params, parties: Sequence[str], clock: Clock) -> None:
+        self._params = params
+        self.parties = tuple(parties)
+        self._clock = clock
+        self._pairwise = sums_are_masked(params, len(parties))
+        self._guests: dict[str, GuestLayer] = {}
+        self._used: dict[str, npt.NDArray[np.bool_]] = {}
+        self._own: OpenLayer | None = None
+        self._own_part: LocalPart | None = None
+        self._own_data: PartData | None = None
+        self._own_embedding: Integers = np.empty((0, 0), dtype=np.int64)
+        self._sealed: dict[str, EncryptedBatch] = {}
+        self._n_asks = 0
+
+    @property
+    def _elementwise(self) -> bool:
+        return self._params.layer == "elementwise"
+
+    def add_own(self, part: LocalPart, data: PartData) -> None:
+        """The label holder's own columns."""
+        self._own_part, self._own_data = part, data
+
+    async def open(self, net: Network, *, training: bool = True) -> None:
+        """Exchange keys: of every part of the layer, and for pairwise masks."""
+        if not self.parties:
+            return
+        params = self._params
+        ask = LayerWanted(params.batch_size, params.outputs)
+        replies = await net.ask(FEATURE_HOLDER, dict.fromkeys(self.parties, ask), LayerKeys)
+        for party, reply in zip(self.parties, replies, strict=True):
+            with blaming(party, "LayerWanted", self._n_asks):
+                used = reply.used.array(shape=(params.embedding,)).astype(np.bool_)
+                self._used[party] = used
+                self._guests[party] = GuestLayer(
+                    reply.keys,
+                    params.batch_size,
+                    int(used.sum()),
+                    params.outputs,
+                    elementwise=self._elementwise and training,
+                )
+        if len({guest.modulus for guest in self._guests.values()}) > 1:
+            raise ParameterError(
+                "Feature holders chose different rings for the interactive layer.",
+                "Outputs are added up in one ring.",
+                "Check that all parties run the same version of fedsift and the same job.",
+            )
+        if self._pairwise:
+            keys = {p: reply.mask_key for p, reply in zip(self.parties, replies, strict=True)}
+            await net.tell(FEATURE_HOLDER, dict.fromkeys(self.parties, MaskKeys(keys)))
+
+    async def share_weights(self, rng: np.random.Generator, net: Network) -> None:
+        """Starting weights: both sides draw a half, neither learns the sum."""
+        params = self._params
+        shape = (params.embedding, params.outputs)
+        n_parts = len(self.parties) + 1
+
+        def half() -> Integers:
+            drawn = starting_weights(rng, shape, n_parts, elementwise=self._elementwise)
+            return params.numbers.weights(drawn)
+
+        if self._own_part is not None:
+            self._own = OpenLayer(half() + half(), elementwise=self._elementwise)
+        if not self.parties:
+            return
+        ask = dict.fromkeys(self.parties, ShareWanted())
+        replies = await net.ask(FEATURE_HOLDER, ask, WeightShare)
+        for party, reply in zip(self.parties, replies, strict=True):
+            with blaming(party, "ShareWanted", self._n_asks):
+                self._guests[party].take_share(reply.share, half())
+
+    async def forward(self, rows: Rows, net: Network, *, training: bool) -> Floats:
+        """Algorithm 2: outputs of the layer for some rows, summed over all parties."""
+        if self._own_part is not None:
+            with self._clock("train" if training else "predict"):
+                self._embed_own(rows, training=training)
+        if self.parties and not self._sealed:
+            ask = dict.fromkeys(self.parties, BatchWanted(PublicArray.of(rows), training))
+            replies = await net.ask(FEATURE_HOLDER, ask, EncryptedBatch)
+            self._sealed = dict(zip(self.parties, replies, strict=True))
+        outputs = np.zeros((len(rows), self._params.outputs), dtype=np.int64)
+        if self.parties:
+            outputs += await self._remote_outputs(len(rows), net)
+        if self._own is not None:
+            outputs += self._own.forward(self._own_embedding)
+        if not training:
+            self._sealed = {}
+        return self._params.numbers.outputs_as_reals(outputs)
+
+    async def _remote_outputs(self, n_rows: int, net: Network) -> Integers:
+        asks = {}
+        self._n_asks += 1
+        for party in self.parties:
+            with self._clock("evaluate"), blaming(party, "BatchWanted", self._n_asks):
+                asks[party] = MaskedOutputs(
+                    self._guests[party].forward(self._sealed[party].embedding)
+                )
+        replies: Sequence[OutputShare | SingleOutputs]
+        if self._pairwise:
+            replies = await net.ask(FEATURE_HOLDER, asks, OutputShare)
+        else:
+            replies = await net.ask(FEATURE_HOLDER, asks, SingleOutputs)
+        shape = (n_rows, self._params.outputs)
+        masks = [self._guests[party].output_mask(n_rows) for party in self.parties]
+        modulus = self._guests[self.parties[0]].modulus
+        with blaming(", ".join(self.parties), "MaskedOutputs", self._n_asks):
+            return sum_of_outputs(
+                [reply.outputs for reply in replies], masks, shape, modulus, pairwise=self._pairwise
+            )
+
+    async def backward(
+        self,
+        delta: Integers,
+        shown: Integers,
+        next_rows: Rows,
+        n_features_of_all: int,
+        noise: np.random.Generator,
+        net: Network,
+    ) -> None:
+        """Algorithm 3: gradients to every party, one step of the layer, and the next batch."""
+        asks = {}
+        following = PublicArray.of(next_rows)
+        for party in self.parties:
+            sealed = self._sealed[party]
+            with self._clock("evaluate"), blaming(party, "Gradients", self._n_asks):
+                if sealed.share is None:
+                    raise _no_share(party)
+                weights, inputs = self._guests[party].backward(
+                    sealed.embedding,
+                    sealed.share,
+                    delta,
+                    shown,
+                    self._params.numbers.blur(noise, (len(delta), int(self._used[party].sum()))),
+                )
+            asks[party] = Gradients(weights, inputs, following)
+        self._sealed = {}
+        if self.parties and len(next_rows):
+            replies = await net.ask(FEATURE_HOLDER, asks, EncryptedBatch)
+            self._sealed = dict(zip(self.parties, replies, strict=True))
+        elif self.parties:
+            await net.tell(FEATURE_HOLDER, asks)
+        if self._own is not None and self._own_part is not None:
+            with self._clock("train"):
+                # Nobody else sees this party's own gradient: it needs no noise.
+                gradient = self._own.backward(self._own_embedding, delta)
+                exact = replace(self._params.numbers, noise_bits=0)
+                reals = exact.input_gradients_as_reals(gradient) / len(delta)
+                self._own_part.learn(reals, n_features_of_all)
+
+    def _embed_own(self, rows: Rows, *, training: bool) -> None:
+        assert self._own_part is not None  # noqa: S101 - asked only if there is one
+        assert self._own_data is not None  # noqa: S101
+        reals = self._own_part.embed(self._own_data.batch(rows), training=training)
+        self._own_embedding = self._params.numbers.embedding(reals)
+
+    def weights(self) -> dict[str, Numbers]:
+        """The label holder's shares by party; its own part's weights under an empty name."""
+        shares = {party: guest.share.copy() for party, guest in self._guests.items()}
+        if self._own is not None:
+            shares[""] = self._own.weights.copy()
+        return shares
+
+    def load_weights(self, shares: dict[str, Numbers]) -> None:
+        """Take over what :meth:`weights` gave; closed embedding columns are left out."""
+        for party, guest in self._guests.items():
+            guest.share = shares[party][self._used[party]]
+        if "" in shares:
+            self._own = OpenLayer(shares[""], elementwise=self._elementwise)
+
+
+def _no_share(party: str) -> BadFrame:
+    return BadFrame(
+        f"Party {party!r} sent a batch without its share of the weights.",
+        "Training needs both.",
+        "Check that all parties run the same version of fedsift.",
+    )

@@ -1,0 +1,224 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""The feature holder of the vertical filters: what a party with columns does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.crypto.columns.api import BinnedRows, IntegerRows, join_columns
+from fedsift.data.state_files import State
+from fedsift.data.table import PartyTable
+from fedsift.errors import AlignmentError, ParameterError
+from fedsift.methods.filter import features as local
+from fedsift.methods.filter import scores
+from fedsift.methods.filter.messages import (
+    SHARE_BITS,
+    SIGNALS,
+    VALUE_BITS,
+    EncryptedLabels,
+    Introduction,
+    NoisyCounts,
+    Offer,
+    OpenScores,
+    OwnScores,
+    ScoresWanted,
+    SealedCounts,
+    SealedScores,
+    SealedSums,
+    Selected,
+    column_spec,
+    way_of,
+)
+from fedsift.methods.filter.ranking import Params
+from fedsift.privacy.mechanisms import Accountant
+from fedsift.protocol import Network, PublicArray, handles
+from fedsift.protocol.resume import Resumable
+
+Floats = npt.NDArray[np.float64]
+
+
+class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
+    """Owns columns; computes on encrypted labels and learns which of its features were selected."""
+
+    def __init__(self, table: PartyTable, params: Params, checkpoints: Path | None = None) -> None:
+        self.keep_checkpoints(checkpoints, table.name, params, table)
+        self._table = table
+        self._params = params
+        self._rng = _secret_order(params.seed, table.name)
+        self._order = self._rng.permutation(table.n_columns)
+        self._binned: local.BinnedTable | None = None
+        self._selected: tuple[int, ...] = ()
+        self._own_scores: Floats | None = None
+        self.budget = Accountant(params.epsilon or 0.0, params.delta)
+
+    @property
+    def order(self) -> npt.NDArray[np.int64]:
+        """The own secret order: position to column; never sent."""
+        return self._order
+
+    @handles(Introduction)
+    async def offer(self, ask: Introduction, net: Network) -> Offer:
+        """Check that the job fits the own table, and say how many features there are."""
+        if ask.n_rows != self._table.n_rows:
+            raise AlignmentError(
+                f"The label holder has {ask.n_rows} rows, this party {self._table.n_rows}.",
+                "Vertical methods need the same rows in the same order at every party.",
+                "Align the parties by id first.",
+            )
+        if ask.score != self._params.score:
+            raise ParameterError(
+                f"The label holder asks for the score {ask.score[:20]!r}.",
+                f"This party agreed to {self._params.score!r}.",
+                "Run the same job at every party.",
+            )
+        n_cells = 1
+        if self._params.score in local.BINNED_SCORES:
+            with self.clock("prepare"):
+                n_cells = self._bins().n_bins
+        else:
+            local.numeric_columns(self._table, self._params.score)
+        # One row decides whether columns are frequencies; with noise nobody is told.
+        frequencies = not self._params.fixed_edges and local.are_frequencies(self._table)
+        return Offer(self._table.n_columns, n_cells, frequencies)
+
+    @handles(EncryptedLabels)
+    async def answer(
+        self, ask: EncryptedLabels, net: Network
+    ) -> SealedScores | SealedCounts | NoisyCounts | SealedSums:
+        """Lines 3-9: products of the own rows with the encrypted columns."""
+        params = self._params
+        allowed = {
+            way_of(params.score, params.disclose, frequencies=f, noisy=params.noisy)
+            for f in (True, False)
+        }
+        if ask.way not in allowed or not 0 <= ask.n_classes <= self._table.n_rows:
+            raise ParameterError(
+                f"The label holder asks for the way {ask.way[:20]!r} with {ask.n_classes} classes.",
+                f"This party agreed to {', '.join(sorted(allowed))}.",
+                "Run the same job, with the same 'disclose', at every party.",
+            )
+        noise_bits = params.noise(ask.most_features).bits if params.noisy else 0
+        spec = column_spec(
+            ask.way,
+            self._table.n_rows,
+            ask.n_classes,
+            ask.most_features,
+            ask.most_cells,
+            noise_bits,
+            fine=params.releases,
+        )
+        with self.clock("evaluate"):
+            guest = join_columns(ask.keys, ask.columns, spec)
+            if ask.way == "noisy":
+                rows, _ = self._shuffled_bins()
+                return NoisyCounts(guest.products(rows, self._noise(rows, spec.n_columns)))
+            if ask.way == "count":
+                rows, sizes = self._shuffled_bins()
+                return SealedCounts(guest.products(rows), PublicArray.of(sizes))
+            if ask.way == "impurity":
+                rows, sizes = self._shuffled_bins()
+                weights = scores.gini_weights(sizes, self._table.n_rows, fine=params.releases)
+                return SealedScores(guest.quadratics(rows, weights))
+            if ask.way == "share":
+                values = local.unit_columns(self._numbers())
+                return SealedScores(
+                    guest.quadratics(IntegerRows(local.to_integers(values, SHARE_BITS[0])))
+                )
+            integers, exponents = self._summable()
+            return SealedSums(guest.products(IntegerRows(integers)), PublicArray.of(exponents))
+
+    def _noise(self, rows: BinnedRows, n_columns: int) -> npt.NDArray[np.int64]:
+        """Noise for every count; the budget is for one answer, so a second one is refused."""
+        noise = self._params.noise(rows.n_features)
+        noise.spend(self.budget, "counts of its features")
+        seed = self._params.noise_source(self._table.name)
+        return noise.draw((rows.n_rows, n_columns), seed)
+
+    @handles(ScoresWanted)
+    async def open_scores(self, ask: ScoresWanted, net: Network) -> OpenScores:
+        """Scores without labels are computed here alone."""
+        if self._params.score != "variance":
+            raise ParameterError(
+                "The label holder asks for variances.",
+                f"This party agreed to {self._params.score!r}, which needs none.",
+                "Run the same job at every party.",
+            )
+        return OpenScores(PublicArray.of(np.nanvar(self._numbers(), axis=0)))
+
+    @handles(Selected)
+    async def take_selection(self, told: Selected, net: Network) -> None:
+        """Line 10: remember which of the own features were chosen."""
+        if len(set(told.features)) != len(told.features) or not all(
+            0 <= f < self._table.n_columns for f in told.features
+        ):
+            raise ParameterError(
+                "The selection names features this party does not have.",
+                f"Feature numbers run from 0 to {self._table.n_columns - 1}.",
+                "Check that all parties run the same job.",
+            )
+        self._selected = told.features
+
+    @handles(OwnScores)
+    async def take_scores(self, told: OwnScores, net: Network) -> None:
+        """Optional: the own features' scores."""
+        self._own_scores = told.scores.array(shape=(self._table.n_columns,))
+
+    def facts(self) -> dict[str, Any]:
+        """The own names behind the numbers; read only where this party's data is at home."""
+        names = [self._table.feature_names[i] for i in self._order]
+        return {
+            "names": names,
+            "selected": [names[i] for i in self._selected],
+            "own_scores": self._own_scores,
+            "remarks": local.remarks(self._table, self._binned, self._params.min_bin_size),
+        }
+
+    def checkpoint(self) -> State:
+        """The secret order, in which the label holder knows this party's features."""
+        return {"order": self._order}
+
+    def restore(self, saved: State) -> None:
+        """Go on with the same order."""
+        self._order = saved["order"]
+
+    def _bins(self) -> local.BinnedTable:
+        if self._binned is None and self._params.fixed_edges:
+            self._binned = local.fixed_bins(self._table, self._params.bins)
+        if self._binned is None:
+            self._binned = local.bin_table(
+                self._table, self._params.bins, self._params.min_bin_size
+            )
+        return self._binned
+
+    def _shuffled_bins(self) -> tuple[BinnedRows, npt.NDArray[np.int64]]:
+        """Bin memberships in secret order of features and bins, and the size of every bin."""
+        binned = self._bins()
+        codes = np.empty(binned.codes.shape, dtype=np.uint8 if binned.n_bins < 256 else np.int64)
+        for position, feature in enumerate(self._order):
+            codes[:, position] = self._rng.permutation(binned.n_bins)[binned.codes[:, feature]]
+        sizes = np.stack([np.bincount(column, minlength=binned.n_bins) for column in codes.T])
+        return BinnedRows(codes, binned.n_bins), sizes
+
+    def _numbers(self) -> Floats:
+        return local.numeric_columns(self._table, self._params.score)[:, self._order]
+
+    def _summable(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Columns as integers, and the power of two each one was multiplied with."""
+        values = self._numbers()
+        if self._params.score == "f":
+            fixed = np.full(values.shape[1], VALUE_BITS)
+            return local.to_integers(local.unit_columns(values), VALUE_BITS), fixed
+        exponents = local.frequency_scales(values, VALUE_BITS)
+        return np.rint(np.ldexp(values, exponents)).astype(np.int64), exponents
+
+
+def _secret_order(seed: int | None, party: str) -> np.random.Generator:
+    """Source of a party's secret orders: the operating system's entropy, or a simulation's seed."""
+    if seed is None:
+        return np.random.default_rng()
+    return np.random.default_rng([seed, *party.encode()])

@@ -1,0 +1,405 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Secure filters for parties that hold different columns of the same rows.
+
+Paper 000 (FedSDG-FS), Algorithm 1, corrected and widened to other scores.
+
+Setting   One party holds the label (and maybe features); the others hold features.
+Roles     *label holder* (drives, owns the only key), *feature holder* (any number).
+Adversary Honest but curious, single parties. Feature holders that collude with each other learn
+          nothing more (they hold no key); the label holder's view of one feature holder does not
+          depend on others.
+
+Who learns what
+  feature holder  number of rows and classes, and which of its features were selected.
+  label holder    ``disclose="scores"``: one score per unnamed feature, nothing below it.
+                  ``disclose="counts"``: bin-by-class counts (or class sums) of unnamed features in
+                  secret order of features and bins, no bin below the minimum size.
+                  With an ``epsilon``: such counts with noise that their owner added, see
+                  :mod:`fedsift.privacy.mechanisms`; bins are cut at edges known without the data.
+                  With a ``release_epsilon`` feature holders are told a selection that the label
+                  holder drew by its scores (:mod:`.filter_release`), and never a score.
+
+Algorithm 1, line by line
+  1-2  label holder encrypts the class indicator      LabelHolder._encrypt, EncryptedLabels
+  3-5  feature holder adds up its bins, squares        FeatureHolder.answer (crypto.counts)
+  6-9  masked square and Gini of each feature          ColumnGuest.quadratics
+  10   label holder decrypts the Gini scores           LabelHolder._open
+
+Deviations, each with its reason
+  - The paper squares with a second round trip (u = p + r, then [u^2]). The correction T of
+    :mod:`fedsift.crypto.columns.api` makes one reply enough: the two transmissions the paper
+    claims.
+  - p + r with a small real r does not hide p. Masks are uniform in Z_t, or 40 bits wider.
+  - Features travel without names, in a secret order; so do the bins of each feature.
+  - Bins below ``min_bin_size`` are merged, so that no bin isolates a row or a label.
+  - Scores go back to feature holders only where the label holder's policy names ``own-scores``:
+    a score and one's own bins are an equation in the label counts.
+
+A malicious feature holder can return wrong numbers; counts that do not add up to the label
+holder's class sizes are refused, wrong scores within their range are not noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.crypto.columns.api import (
+    ColumnOwner,
+    own_columns,
+)
+from fedsift.data.remote_table import is_elsewhere
+from fedsift.data.state_files import State
+from fedsift.data.table import PartyTable
+from fedsift.data.target import Target
+from fedsift.errors import PartyFailed
+from fedsift.methods.filter import features as local
+from fedsift.methods.filter import scores
+from fedsift.methods.filter import standard_errors as filter_errors
+from fedsift.methods.filter.feature_holder import FeatureHolder
+from fedsift.methods.filter.messages import (
+    REPLIES,
+    SHARE_BITS,
+    SIGNALS,
+    VALUE_BITS,
+    EncryptedLabels,
+    Introduction,
+    NoisyCounts,
+    Offer,
+    OpenScores,
+    OwnScores,
+    ScoresWanted,
+    SealedCounts,
+    SealedScores,
+    SealedSums,
+    Selected,
+    column_spec,
+    way_of,
+)
+from fedsift.methods.filter.ranking import (
+    Params,
+    Ranking,
+    bins_of,
+    classes_of,
+    plain_scores,
+    rank,
+    scores_of_tables,
+)
+from fedsift.methods.filter.release import account_of, chosen, sensitivity
+from fedsift.protocol import (
+    Absent,
+    Message,
+    Network,
+    Protocol,
+    PublicArray,
+    Role,
+)
+from fedsift.protocol.network import blaming
+from fedsift.protocol.resume import ResumableDriver
+
+Floats = npt.NDArray[np.float64]
+
+
+class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
+    """Owns the label and the only key; ranks all features and tells each owner what was chosen."""
+
+    def __init__(
+        self,
+        party: str,
+        table: PartyTable | None,
+        target: Target | None,
+        n_rows: int,
+        params: Params,
+        checkpoints: Path | None = None,
+    ) -> None:
+        self.keep_checkpoints(checkpoints, party, params, table, target)
+        self._answered: dict[str, Floats] = {}
+        self._errors: dict[str, Floats] = {}
+        self._errors_are: str | None = None
+        self._party = party
+        self._table = table
+        self._params = params
+        self._n_rows = n_rows
+        self._target = target
+        self._codes, self.n_classes = classes_of(target, params)
+        self.budget = account_of(params)
+
+    async def drive(self, net: Network) -> Ranking:
+        """Algorithm 1, seen from the label holder."""
+        await self.begin(net)
+        parties = net.members("feature holder")
+        results = await self.feature_scores(net)
+        ranking = replace(self._ranked(results), errors=self._errors, errors_are=self._errors_are)
+        if parties:
+            selected = {party: Selected(ranking.selected[party]) for party in parties}
+            await net.tell("feature holder", selected)
+            if self._params.share_scores:
+                shared = {party: OwnScores(PublicArray.of(results[party])) for party in parties}
+                await net.tell("feature holder", shared)
+        await self.finish(net)
+        return ranking
+
+    def _ranked(self, results: Mapping[str, Floats]) -> Ranking:
+        """The best features, or those that a private choice makes of the scores."""
+        if not self._params.releases:
+            return rank(results, self._params.score, self._params.n_features_to_select)
+        reach = sensitivity(self._params, self._n_rows, self.n_classes)
+        return chosen(results, self._params, reach, self.budget)
+
+    async def feature_scores(self, net: Network) -> dict[str, Floats]:
+        """Scores of all features of all parties, each party's in its own secret order."""
+        parties = net.members("feature holder")
+        results: dict[str, Floats] = {}
+        frequencies = self._own_frequencies()
+        if parties:
+            # What is there: number of features, so that labels can be laid out for them.
+            hello = Introduction(self._n_rows, self._params.score)
+            offers = dict(zip(parties, await net.ask("feature holder", hello, Offer), strict=True))
+            frequencies = frequencies and all(o.frequencies for o in offers.values())
+            if self._params.score == "variance":
+                results = await self._open_scores(offers, net)
+            else:
+                results = await self._encrypted_scores(offers, frequencies, net)
+        if self._table is not None:
+            results = {self._party: self._own_scores(frequencies=frequencies), **results}
+            self._keep_errors(self._party, self._own_errors(results[self._party], frequencies))
+        self._errors_are = filter_errors.kind_of(self._params, self._way(frequencies))
+        return results
+
+    def _way(self, frequencies: bool) -> str:
+        params = self._params
+        return way_of(params.score, params.disclose, frequencies=frequencies, noisy=params.noisy)
+
+    async def _open_scores(self, offers: Mapping[str, Offer], net: Network) -> dict[str, Floats]:
+        replies = await net.ask("feature holder", ScoresWanted(), OpenScores)
+        results = {}
+        for party, reply in zip(offers, replies, strict=True):
+            with blaming(party, "ScoresWanted", 2):
+                values = reply.scores.array(shape=(offers[party].n_features,))
+                results[party] = values.astype(np.float64)
+        return results
+
+    async def _encrypted_scores(
+        self, offers: Mapping[str, Offer], frequencies: bool, net: Network
+    ) -> dict[str, Floats]:
+        """Lines 1-10: encrypt once, ask everybody, open what comes back.
+
+        Whoever answered before an interruption is not asked again.
+        """
+        missing = [party for party in offers if party not in self._answered]
+        if not missing:
+            return {party: self._answered[party] for party in offers}
+        params, way = self._params, self._way(frequencies)
+        features = max(offer.n_features for offer in offers.values())
+        cells = max(offer.n_cells for offer in offers.values())
+        noise_bits = params.noise(features).bits if params.noisy else 0
+        spec = column_spec(
+            way, self._n_rows, self.n_classes, features, cells, noise_bits, fine=params.releases
+        )
+        with self.clock("encrypt"):
+            owner = own_columns(
+                self._params.scheme,
+                self._columns(way),
+                spec,
+                security_bits=self._params.security_bits,
+            )
+        labels = EncryptedLabels(way, self.n_classes, features, cells, owner.keys, owner.columns)
+
+        def take(party: str, reply: Message) -> None:
+            with self.clock("decrypt"), blaming(party, "EncryptedLabels", 2):
+                self._answered[party] = self._open(way, owner, party, offers[party], reply)
+
+        asks = dict.fromkeys(missing, labels)
+        await self.collect(net, "feature holder", asks, REPLIES[way], take, self.checkpoint)
+        return {party: self._answered[party] for party in offers}
+
+    def checkpoint(self) -> State:
+        """Scores of the parties that have answered, and their errors."""
+        return {"answered": self._answered, "errors": self._errors}
+
+    def restore(self, saved: State) -> None:
+        """Go on with those that have not."""
+        self._answered, self._errors = saved["answered"], saved["errors"]
+
+    def _columns(self, way: str) -> npt.NDArray[np.int64]:
+        """The label as integer columns: indicators, +1/-1, or a fixed-point target."""
+        if not self.n_classes:
+            assert self._target is not None  # noqa: S101 - only variance runs without a target
+            unit = local.unit_columns(self._target.values[:, None])
+            return local.to_integers(unit, VALUE_BITS if way == "sum" else SHARE_BITS[1])
+        indicator = np.eye(self.n_classes, dtype=np.int64)[self._codes]
+        if way == "count":
+            return indicator[:, :-1]
+        if way == "impurity":
+            return 2 * indicator[:, :1] - 1 if self.n_classes == 2 else indicator
+        if way == "share":
+            # 1 / sqrt(class size) per class, so that squares add up to the explained share.
+            scale = np.rint(np.ldexp(1 / np.sqrt(self._class_sizes()), SHARE_BITS[1]))
+            return indicator * scale.astype(np.int64)
+        return indicator
+
+    def _open(
+        self, way: str, owner: ColumnOwner, party: str, offer: Offer, reply: Message
+    ) -> Floats:
+        """Line 10: decrypt one party's reply and turn it into scores."""
+        if isinstance(reply, SealedCounts):
+            return self._scores_of_counts(owner, party, offer, reply)
+        if isinstance(reply, NoisyCounts):
+            opened = owner.open_products(reply.counts, offer.n_features * offer.n_cells)
+            tables = opened.astype(np.int64).reshape(offer.n_features, offer.n_cells, -1)
+            return scores_of_tables(tables, self._params, self._n_rows, noisy=True)
+        if isinstance(reply, SealedSums):
+            exponents = reply.exponents.array(shape=(offer.n_features,))
+            sums = owner.open_products(reply.sums, offer.n_features).astype(np.float64)
+            values = self._scores_of_sums(np.ldexp(sums, -exponents[:, None]))
+            self._keep_errors(party, self._errors_of(values, 1))
+            return values
+        assert isinstance(reply, SealedScores)  # noqa: S101 - the network checked the type
+        n_cells = offer.n_cells if way == "impurity" else 1
+        quadratics = owner.open_quadratics(reply.scores, offer.n_features, n_cells)
+        if way == "impurity":
+            bits = scores.gini_weight_bits(self._n_rows, fine=self._params.releases)
+            weighted = quadratics.astype(np.float64) / float(1 << bits)
+            values = scores.gini_from_quadratic(weighted, self._n_rows, centred=self.n_classes == 2)
+            plausible = bool(((values > -0.01) & (values < 1.01)).all())
+        else:
+            shares = quadratics.astype(np.float64) / 2.0 ** (2 * sum(SHARE_BITS))
+            values = self._f_of_shares(shares)
+            plausible = bool(((shares >= 0) & (shares < 1.01)).all())
+        if not plausible:
+            raise _implausible(party, "scores outside their possible range")
+        self._keep_errors(party, self._errors_of(values, n_cells))
+        return values
+
+    def _scores_of_counts(
+        self, owner: ColumnOwner, party: str, offer: Offer, reply: SealedCounts
+    ) -> Floats:
+        shape = (offer.n_features, offer.n_cells)
+        sizes = reply.sizes.array(shape=shape)
+        counts = owner.open_products(reply.counts, offer.n_features * offer.n_cells)
+        known = counts.astype(np.int64).reshape(*shape, self.n_classes - 1)
+        table = np.concatenate([known, (sizes - known.sum(axis=2))[:, :, None]], axis=2)
+        if (table < 0).any() or (table.sum(axis=1) != self._class_sizes()).any():
+            raise _implausible(party, "counts that do not add up to the class sizes")
+        self._keep_errors(party, filter_errors.of_tables(table, self._params))
+        return scores_of_tables(table, self._params, self._n_rows, noisy=False)
+
+    def _scores_of_sums(self, sums: Floats) -> Floats:
+        if self._params.score == "chi2":
+            return scores.chi2_of_sums(sums, self._class_sizes())
+        if not self.n_classes:
+            # The target column is fixed point too: bring it back to norm 1.
+            return self._f_of_shares(np.ldexp(sums[:, 0], -VALUE_BITS) ** 2)
+        return self._f_of_shares(scores.explained_share(sums, self._class_sizes()))
+
+    def _f_of_shares(self, shares: Floats) -> Floats:
+        statistic = scores.anova_f(shares, self._n_rows, self.n_classes or 2)
+        return np.minimum(statistic, np.finfo(np.float64).max)  # JSON knows no infinity
+
+    def _own_scores(self, *, frequencies: bool) -> Floats:
+        """The label holder's own features need no encryption."""
+        assert self._table is not None  # noqa: S101 - asked only if there is one
+        return plain_scores(
+            self._table,
+            self._target,
+            self._params,
+            frequencies=frequencies,
+            binned=self._own_bins,
+        )
+
+    def _keep_errors(self, party: str, errors: Floats | None) -> None:
+        if errors is not None:
+            self._errors[party] = errors
+
+    def _errors_of(self, values: Floats, n_cells: int) -> Floats | None:
+        return filter_errors.of_scores(values, self._params, self._n_rows, self.n_classes, n_cells)
+
+    def _own_errors(self, values: Floats, frequencies: bool) -> Floats | None:
+        return filter_errors.of_own(
+            self._own_bins,
+            self._target,
+            values,
+            self._params,
+            self._n_rows,
+            frequencies=frequencies,
+        )
+
+    @cached_property
+    def _own_bins(self) -> local.BinnedTable | None:
+        """The own table in bins, for scores of bins."""
+        if self._table is None or self._params.score not in local.BINNED_SCORES:
+            return None
+        return bins_of(self._table, self._params)
+
+    def _own_frequencies(self) -> bool:
+        return self._table is None or local.are_frequencies(self._table)
+
+    def _class_sizes(self) -> npt.NDArray[np.int64]:
+        return np.bincount(self._codes, minlength=self.n_classes)
+
+    def facts(self) -> dict[str, Any]:
+        """What this party knows of its own columns."""
+        if self._table is None:
+            return {"names": [], "remarks": []}
+        names = list(self._table.feature_names)
+        if self._params.fixed_edges:  # nothing is merged, and a single row can make a remark
+            return {"names": names, "remarks": []}
+        notes = local.remarks(self._table, self._own_bins, self._params.min_bin_size)
+        return {"names": names, "remarks": notes}
+
+
+PROTOCOL = Protocol(
+    name="filter",
+    messages=(
+        Introduction,
+        Offer,
+        EncryptedLabels,
+        SealedScores,
+        SealedCounts,
+        NoisyCounts,
+        SealedSums,
+        ScoresWanted,
+        OpenScores,
+        Selected,
+        OwnScores,
+        *SIGNALS.messages,
+    ),
+    roles=(LabelHolder, FeatureHolder),
+)
+
+
+def _implausible(party: str, what: str) -> PartyFailed:
+    return PartyFailed(party, "EncryptedLabels", 2, f"its reply opened to {what}")
+
+
+def build_nodes(
+    tables: Mapping[str, PartyTable],
+    label_holder: str,
+    target: Target | None,
+    n_rows: int,
+    params: Params,
+    checkpoints: Path | None = None,
+) -> dict[str, Sequence[Role]]:
+    """One node per party: the label holder drives, everybody else holds features."""
+    holder: Role = Absent(LabelHolder)
+    own = tables.get(label_holder)
+    if not is_elsewhere(target) and not is_elsewhere(own):
+        holder = LabelHolder(label_holder, own, target, n_rows, params, checkpoints)
+    nodes: dict[str, Sequence[Role]] = {label_holder: (holder,)}
+    for party, table in tables.items():
+        if party != label_holder:
+            role: Role = Absent(FeatureHolder)
+            if not is_elsewhere(table):
+                role = FeatureHolder(table, params, checkpoints)
+            nodes[party] = (role,)
+    return nodes
+
+
+__all__ = ["PROTOCOL", "FeatureHolder", "LabelHolder", "build_nodes"]

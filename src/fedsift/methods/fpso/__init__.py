@@ -1,0 +1,3 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""FPSO-FS: particle swarms search a common subset, for parties with different rows."""

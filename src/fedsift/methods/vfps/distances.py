@@ -1,0 +1,260 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""VF-PS, what a participant does alone: standardise, measure distances, rank rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.crypto.shuffle import SecretOrder
+from fedsift.data.table import Column, PartyTable
+from fedsift.errors import BadFrame, ParameterError
+from fedsift.methods.vfps.blinding import SUM_BITS
+from fedsift.methods.vfps.fagin import tie_end
+from fedsift.methods.vfps.zero_shares import SHORT_BITS
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+STRATEGIES = ("group-testing", "greedy", "shapley", "individual", "brute-force")
+DESIGNS = ("separate", "shared")
+
+CAP_BITS = 12
+"""Parts of a squared distance are cut off at 2**12 unless the parties agree otherwise."""
+
+_CAP_PER_COLUMN = 64
+MOST_CAP_BITS = 20
+
+_TIE_BITS = 64 - SUM_BITS  # one 64-bit key holds a distance and its tie-break
+
+
+@dataclass(frozen=True)
+class Params:
+    """Settings of one run, the same at every party.
+
+    Parameters
+    ----------
+    n_participants : int
+        How many to select (the paper's l).
+    strategy : {"group-testing", "greedy", "shapley", "individual", "brute-force"}
+    n_groups : int
+        Test groups (T), or the budget of coalitions for ``shapley``.
+    k : int
+        Neighbours of the query's label.
+    n_queries : int
+        Query rows in all.
+    fagin, batching : bool
+        The paper's two optimisations. In separate designs rounded sums take the place of Fagin's
+        sub-rankings.
+    design : {"separate", "shared"}
+        ``separate``: the groups that one query serves share no participant. ``shared``: the paper's
+        design, every group on every query.
+    singles : bool
+        Whether groups with the data of one participant may be tested.
+    all_rows : bool
+        Whether a separate design may show the leader any number of distances.
+    scheme : {"bgv", "paillier", "plain"}
+    security_bits : int
+    seed : int, optional
+        Seeds the choice of queries and groups.
+    """
+
+    n_participants: int = 1
+    strategy: str = "group-testing"
+    n_groups: int = 50
+    k: int = 3
+    n_queries: int = 1000
+    fagin: bool = True
+    batching: bool = True
+    design: str = "separate"
+    singles: bool = False
+    all_rows: bool = False
+    scheme: str = "bgv"
+    security_bits: int = 128
+    seed: int | None = None
+
+    @property
+    def paired(self) -> bool:
+        """Whether one query serves groups that have participants in common."""
+        if self.strategy == "group-testing":
+            return self.design == "shared"
+        return self.strategy != "individual"
+
+    @property
+    def split_queries(self) -> bool:
+        """Whether every group has queries of its own."""
+        return self.strategy == "group-testing" and self.design == "separate"
+
+    @property
+    def separate(self) -> bool:
+        """Whether every participant is in at most one sum of a query, and never alone."""
+        return not self.paired and not self.singles
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether the number of distances that the leader may see has no limit."""
+        return self.all_rows or not self.fagin
+
+
+def cap_bits(n_columns: int) -> int:
+    """Where parts of a squared distance may be cut off: far beyond any nearest neighbour.
+
+    Two rows are 2 apart in a standardised column on average. Fewer columns leave more digits for
+    the small differences that decide which neighbour is the nearest.
+    """
+    return min(MOST_CAP_BITS, (_CAP_PER_COLUMN * max(1, n_columns) - 1).bit_length())
+
+
+def check_cap(bits: int) -> int:
+    """Refuse a scale that no table can need; it would leave no digits after the point."""
+    if not 1 <= bits <= MOST_CAP_BITS:
+        raise BadFrame(
+            f"A party announces distances of {bits} bits before the point.",
+            f"1 to {MOST_CAP_BITS} are possible.",
+            "Check that all parties run the same version of fedsift.",
+        )
+    return bits
+
+
+def fraction_bits(n_participants: int, cap: int = CAP_BITS) -> int:
+    """Binary digits of a part of a distance, so that the sum over all parties keeps to its bits."""
+    return part_bits(n_participants) - cap
+
+
+def part_bits(n_participants: int) -> int:
+    """Bits of one party's part."""
+    return SUM_BITS - max(1, (n_participants - 1).bit_length())
+
+
+def standardised(table: PartyTable) -> tuple[Floats, tuple[str, ...]]:
+    """All columns with variance 1, and remarks about what had to be mended.
+
+    Categories become indicator columns that weigh as much as one number together. Missing numbers
+    become the column's mean, missing categories a category of their own.
+    """
+    blocks, remarks = [], []
+    for column in table.columns:
+        if column.missing.any():
+            remarks.append(
+                f"{table.name}: column {column.name!r} has missing values; distances use "
+                f"{'the mean' if column.kind == 'numeric' else 'a category of its own'} for them."
+            )
+        block = _numbers(column) if column.kind == "numeric" else _indicators(column)
+        if not block.any():
+            remarks.append(f"{table.name}: column {column.name!r} is constant; it tells nothing.")
+        blocks.append(block)
+    return np.concatenate(blocks, axis=1), tuple(remarks)
+
+
+def _numbers(column: Column) -> Floats:
+    values = column.values.astype(np.float64)
+    known = ~np.isnan(values)
+    if not known.any():
+        return np.zeros((len(values), 1))
+    # Large values would overflow when squared; the spread is all that matters.
+    top = np.abs(values[known]).max()
+    scaled = np.where(known, values / top if top > 0 else values, 0.0)
+    centre = scaled[known].mean()
+    scaled = np.where(known, scaled - centre, 0.0)
+    spread = scaled[known].std()
+    if spread <= 1e-12:
+        return np.zeros((len(values), 1))
+    return np.asarray((scaled / spread)[:, None])
+
+
+def _indicators(column: Column) -> Floats:
+    codes = column.values.astype(np.int64) + 1
+    shares = np.bincount(codes) / len(codes)
+    spread = np.sqrt(1.0 - float((shares**2).sum()))
+    if spread <= 1e-12:
+        return np.zeros((len(codes), 1))
+    return np.asarray(np.eye(len(shares))[codes][:, shares > 0] / spread)
+
+
+def part_of_distance(
+    matrix: Floats, query: int, n_participants: int, cap: int = CAP_BITS
+) -> Integers:
+    """This party's part of the squared distances to a query row, in fixed point."""
+    differences = matrix - matrix[query]
+    squares = np.einsum("ij,ij->i", differences, differences)
+    limit = 1 << part_bits(n_participants)
+    scaled = np.rint(np.ldexp(squares, fraction_bits(n_participants, cap)))
+    return np.asarray(np.minimum(scaled, limit - 1).astype(np.int64))
+
+
+def fewest_columns(bits: int) -> int:
+    """Columns that a party with such a cap has at least; the inverse of :func:`cap_bits`."""
+    return (1 << bits) // (2 * _CAP_PER_COLUMN) + 1
+
+
+def most_distances(caps: Iterable[int], n_rows: int) -> int:
+    """How many distances the leader of a separate design may see, over all groups and queries.
+
+    Every distance is an equation, every cell an unknown: with half as many equations as cells most
+    of the cells stay open, wherever the equations happen to crowd.
+
+    Parameters
+    ----------
+    caps : iterable of int
+        Announced by all participants besides the leader's own.
+    """
+    return n_rows * sum(map(fewest_columns, caps)) // 2
+
+
+def rounded(parts: Integers) -> Integers:
+    """Parts with the last digits cut off; the sum over all parties fits 16 bits."""
+    return parts >> (SUM_BITS - SHORT_BITS)
+
+
+class Ranking:
+    """Rows of one query sorted by this party's part of the distance, as far down as needed."""
+
+    def __init__(self, distances: Integers, order: SecretOrder) -> None:
+        self.distances = distances
+        self._row_of = order.row_of
+        self._ids = order.id_of
+        # One key for distance and tie-break: half the work of sorting by two.
+        shift = np.uint64(_TIE_BITS)
+        ties = order.ties >> np.uint64(64 - _TIE_BITS)
+        self._keys = (distances.astype(np.uint64) << shift) | ties
+        self._sorted: Integers = np.empty(0, dtype=np.int64)
+        self.delivered = 0
+
+    def block(self, depth: int) -> Integers:
+        """Pseudo-ids from where the last block ended to the given depth, ties complete."""
+        end = self.tie_end(depth)
+        start, self.delivered = self.delivered, max(self.delivered, end)
+        return self._ids[self._sorted[start : self.delivered]]
+
+    def tie_end(self, depth: int) -> int:
+        """The given depth, moved down to the end of its tie."""
+        n_rows = len(self.distances)
+        depth = min(depth, n_rows)
+        while True:
+            if depth <= len(self._sorted):
+                end = tie_end(self.distances[self._sorted], depth)
+                # A tie that reaches the end of what is sorted may go on.
+                if end < len(self._sorted) or len(self._sorted) == n_rows:
+                    return end
+            self._sort(min(n_rows, 2 * max(depth, len(self._sorted))))
+
+    def _sort(self, size: int) -> None:
+        if size == len(self.distances):
+            self._sorted = np.argsort(self._keys)
+            return
+        nearest = np.argpartition(self._keys, size)[:size]
+        self._sorted = nearest[np.argsort(self._keys[nearest])]
+
+    def of_ids(self, ids: Integers) -> Integers:
+        """Distances of some pseudo-ids."""
+        if len(ids) and (ids.min() < 0 or ids.max() >= len(self.distances)):
+            raise ParameterError(
+                "A list of candidates names rows that are not there.",
+                f"Pseudo-ids run from 0 to {len(self.distances) - 1}.",
+                "Check that all parties run the same job.",
+            )
+        return self.distances[self._row_of[ids]]
