@@ -32,7 +32,7 @@ scores in every run, also in a plain one. Selections and ranks are always equal.
 SIZES = ("bytes", "n_bytes", "slots", "candidate_share")
 VARYING_SIZES = {"vfps/greedy plain", "vfps/shared plain"}
 """Sizes are equal in all other runs, encrypted ones too: ciphertexts are not compressed. In these,
-Fagin's algorithm meets rows under fresh random pseudonyms, and stops a few rows sooner or later."""
+Fagin's algorithm orders ties by a secret that is drawn anew, and compares a few rows more or less."""
 
 
 def snapshot(result: dict[str, Any]) -> dict[str, Any]:
