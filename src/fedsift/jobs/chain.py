@@ -35,6 +35,7 @@ from fedsift.methods.execution import Plan, policies_for
 from fedsift.methods.fedsdg.messages import messages_to_predict
 from fedsift.methods.fedsdg.selector import FedSDGSelector
 from fedsift.methods.fedsdg.settings import params_for
+from fedsift.methods.registry import method_of
 from fedsift.methods.release import refuse_checkpoints
 from fedsift.protocol.policy import PlannedDisclosure, check_before
 from fedsift.protocol.protocol import placement_of
@@ -243,8 +244,7 @@ class Chain:
         training = isinstance(selector, FedSDGSelector) and selector.gates == "none"
         if training and selector.n_features_to_select == "auto":
             return TRAIN
-        module = type(selector).__module__
-        return module.rpartition(".")[2]
+        return method_of(selector).name
 
     # Rows held out
 

@@ -207,6 +207,12 @@ def method_named(name: str) -> Method:
     )
 
 
+def method_of(estimator: Any) -> Method:
+    """The method that an estimator runs."""
+    kind = type(estimator)
+    return next(m for m in METHODS if m.selector == f"{kind.__module__}:{kind.__qualname__}")
+
+
 @cache
 def schemas() -> dict[str, MethodSchema]:
     """Schemas of all methods, for reading job files."""
