@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedsift.data import split_vertical
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.methods.fedsdg import label_holder as fedsdg
 from fedsift.methods.fedsdg.messages import Params
 
@@ -40,4 +40,4 @@ def train(federation, settings=None, nodes=None, **options):
     )
     made.update(nodes or {})
     options.setdefault("protected", settings.scheme != "plain")
-    return run_embedded(fedsdg.PROTOCOL, made, keep_frames=True, **options), made
+    return run_local(fedsdg.PROTOCOL, made, keep_frames=True, **options), made

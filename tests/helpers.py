@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedsift.data import Federation, split_vertical
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.methods.filter import label_holder as filters
 from fedsift.methods.filter.ranking import Params
 from fedsift.protocol import Codec
@@ -27,7 +27,7 @@ def run_filter(federation: Federation, params: Params, **options):
     nodes = filters.build_nodes(
         federation.tables, holder, federation.target, federation.n_rows, params
     )
-    return run_embedded(filters.PROTOCOL, nodes, keep_frames=True, **options), nodes
+    return run_local(filters.PROTOCOL, nodes, keep_frames=True, **options), nodes
 
 
 def received(outcome, party, *types, protocol=filters.PROTOCOL):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fedsift.data.part import read_part
-from fedsift.jobs.run import Home, run_joint
+from fedsift.jobs.run import LocalParty, run_joint
 from fedsift.jobs.spec import JointJob
 from relay_helpers import Sites
 
@@ -81,7 +81,7 @@ def columns_homes(job, *, label="paid", columns=COLUMNS, policies=None):
             label=label if label and party == "bank" else None,
             categorical=job.categorical,
         )
-        homes[party] = Home.of(part, (policies or {}).get(party))
+        homes[party] = LocalParty.of(part, (policies or {}).get(party))
     return homes
 
 
@@ -109,7 +109,7 @@ def rows_sources(columns, label="paid"):
 
 def rows_homes(columns, label="paid", policies=None):
     return {
-        party: Home.of(read_part(party, rows, label=label), (policies or {}).get(party))
+        party: LocalParty.of(read_part(party, rows, label=label), (policies or {}).get(party))
         for party, rows in rows_sources(columns, label).items()
     }
 
@@ -118,16 +118,16 @@ def at_sites(job, homes, script=run_joint):
     """How every site's part ended; a site is given the parts of its own parties only."""
     members = {party: party for party in job.parties} | dict.fromkeys(job.neutrals, HUB)
 
-    def play(player):
-        own = {party: homes[party] for party in player.home if party in homes}
-        return script(job, own, player)
+    def play(engine):
+        own = {party: homes[party] for party in engine.home if party in homes}
+        return script(job, own, engine)
 
     ended = Sites(members).run(play)
-    return members[job.chair], ended
+    return members[job.coordinator], ended
 
 
 def refusal(job, homes, script=run_joint):
-    """The error that the chair's site ends with."""
-    chair, ended = at_sites(job, homes, script)
-    assert ended[chair].error is not None
-    return ended[chair].error
+    """The error that the coordinator's site ends with."""
+    coordinator, ended = at_sites(job, homes, script)
+    assert ended[coordinator].error is not None
+    return ended[coordinator].error

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedsift.crypto.envelope import OrganisationKey
-from fedsift.engine.remote.engine import SitePlayer
-from fedsift.engine.remote.secure_transport import SealedLine
-from fedsift.engine.remote.transport import Patience
-from fedsift.protocol import Absent
+from fedsift.engine.remote.engine import SiteEngine
+from fedsift.engine.remote.secure_transport import SecureTransport
+from fedsift.engine.remote.transport import Timeouts
+from fedsift.protocol import RemoteRole
 from fedsift.testing.memory import MemoryHub
 
-QUICK = Patience(exchange_seconds=20.0, hold_seconds=0.2, join_seconds=20.0, idle_seconds=30.0)
+QUICK = Timeouts(exchange_seconds=20.0, hold_seconds=0.2, join_seconds=20.0, idle_seconds=30.0)
 """Generous limits for what must succeed, short holds so that polling is exercised."""
 
 LIMIT_SECONDS = 60.0
@@ -51,7 +51,7 @@ class Sites:
     def line(self, site):
         """The sealed line of one site."""
         pinned = {name: key.public for name, key in self.keys.items() if name != site}
-        return SealedLine(
+        return SecureTransport(
             self.hub.line(site),
             self.keys[site],
             pinned,
@@ -71,8 +71,8 @@ class Sites:
     def _run(self, name, script):
         ended = Ended()
         try:
-            with SitePlayer(self.members, self.line(name), self.patience) as player:
-                ended.value = script(player)
+            with SiteEngine(self.members, self.line(name), self.patience) as engine:
+                ended.value = script(engine)
         except BaseException as error:
             ended.error = error
         self.ended[name] = ended
@@ -89,11 +89,11 @@ class Sites:
         return self.start(script).finish()
 
 
-def at_home(player, nodes):
+def at_home(engine, nodes):
     """Nodes as a site builds them: roles of its own parties, the others absent."""
     return {
         party: tuple(
-            role if player.home is None or party in player.home else Absent(type(role))
+            role if engine.home is None or party in engine.home else RemoteRole(type(role))
             for role in roles
         )
         for party, roles in nodes.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedsift.data import split_vertical
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.methods.vfps import distances as vfps_local
 from fedsift.methods.vfps import leader as vfps
 from fedsift.methods.vfps.knn_mi import Alike, exact_terms, term_of_row
@@ -38,7 +38,7 @@ def run(fed, *, policies="all", **settings):
     nodes = vfps.build_nodes(fed.tables, fed.label_holder, fed.target, params)
     if policies == "all":
         policies = dict.fromkeys(nodes, ALLOWING)
-    return run_embedded(vfps.PROTOCOL, nodes, policies=policies, keep_frames=True)
+    return run_local(vfps.PROTOCOL, nodes, policies=policies, keep_frames=True)
 
 
 def labels_of(fed):

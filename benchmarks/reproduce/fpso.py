@@ -112,13 +112,13 @@ class Fold:
 
     def federated(self) -> tuple[Any, dict[str, list[float]]]:
         """The common subset, and every party's best accuracy by step of its own search."""
-        from fedsift.engine import run_embedded
+        from fedsift.engine import run_local
         from fedsift.methods.fpso import third_party as fpso
 
         known = {party: search.fitness for party, search in self.searches.items()}
         tables, targets = self.federation.tables, self.federation.targets
         nodes = fpso.build_nodes(tables, targets, self.params, known)
-        outcome = run_embedded(fpso.PROTOCOL, nodes, timeout_seconds=3600.0)
+        outcome = run_local(fpso.PROTOCOL, nodes, timeout_seconds=3600.0)
         curves = {
             party: [round(100 * point["accuracy"], 2) for point in nodes[party][0].history]
             for party in self.names

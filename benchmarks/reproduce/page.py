@@ -40,7 +40,7 @@ def load(paper: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     return printed, results, reasons[paper]
 
 
-Cell = tuple[dict[str, Any], str, str, verdicts.Line, dict[str, Any] | None, str]
+Cell = tuple[dict[str, Any], str, str, verdicts.Transport, dict[str, Any] | None, str]
 """Item, row, column, judged line, our answer, and why."""
 
 

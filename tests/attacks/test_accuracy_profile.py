@@ -44,7 +44,7 @@ def test_masked_means_tell_no_more_than_the_mean_mix(mode):
 
 def test_the_masked_third_party_has_the_same_view_of_every_party():
     from fedsift.data import split_horizontal
-    from fedsift.engine import run_embedded
+    from fedsift.engine import run_local
     from fedsift.methods.fpso import third_party as fpso
     from fedsift.methods.fpso.local_search import Params
 
@@ -57,7 +57,7 @@ def test_the_masked_third_party_has_the_same_view_of_every_party():
         params = Params(aggregation=aggregation, n_iterations=3, n_rounds=2, seed=0)
         curious = attack.CuriousThirdParty(params)
         nodes = fpso.build_nodes(federation.tables, federation.targets, params)
-        run_embedded(fpso.PROTOCOL, {**nodes, fpso.THIRD_PARTY: (curious,)})
+        run_local(fpso.PROTOCOL, {**nodes, fpso.THIRD_PARTY: (curious,)})
         views[aggregation] = curious.seen()
         owned = curious.proposed(views[aggregation].masks)
         assert owned.any(axis=1).all()  # which subset is whose shows in both

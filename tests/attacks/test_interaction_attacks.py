@@ -10,7 +10,7 @@ from fedsift.crypto.products.bgv import ColumnHolder, ProductCloud, ProductOwner
 from fedsift.crypto.products.plan import plan_products
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import split_vertical
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.lab.attacks.interaction.blinding import reconstruct, unblind
 from fedsift.lab.attacks.interaction.columns import best_likeness
 from fedsift.lab.attacks.interaction.counts import relevance_of, tables_that_explain
@@ -41,9 +41,7 @@ def recorded(scheme, n_select=3):
     nodes = interaction.build_nodes(
         federation.tables, federation.label_holder, federation.target, federation.n_rows, params
     )
-    outcome = run_embedded(
-        interaction.PROTOCOL, nodes, keep_frames=True, protected=scheme != "plain"
-    )
+    outcome = run_local(interaction.PROTOCOL, nodes, keep_frames=True, protected=scheme != "plain")
     return outcome, nodes, X, y
 
 
@@ -152,7 +150,7 @@ def test_the_protocol_really_adds_that_noise():
         nodes = interaction.build_nodes(
             federation.tables, federation.label_holder, federation.target, N_ROWS, params
         )
-        outcome = run_embedded(interaction.PROTOCOL, nodes, keep_frames=True)
+        outcome = run_local(interaction.PROTOCOL, nodes, keep_frames=True)
         released = np.sort(outcome.value.relevance)
         differences.append(released - np.sort(search.relevance()))
     assert np.abs(differences).max() <= 1.01 * 2.0**-noise_bits

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedsift.data import split_vertical
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.errors import PartyFailed, PolicyViolation
 from fedsift.lab.attacks.vfps import distance_reconstruction as attack
 from fedsift.methods.vfps import leader as vfps
@@ -40,7 +40,7 @@ def views_of(federation, **settings):
     if params.singles or params.unlimited:
         kinds = tuple(m.declaration.kind for m in MESSAGES)
         policies = dict.fromkeys(nodes, Policy(may_reveal=kinds, min_security_bits=0))
-    run_embedded(vfps.PROTOCOL, nodes, policies=policies, protected=False)
+    run_local(vfps.PROTOCOL, nodes, policies=policies, protected=False)
     return leader.views
 
 
@@ -221,7 +221,7 @@ def test_the_aggregator_keeps_to_the_limit_whatever_the_leader_asks():
     nodes = vfps.build_nodes(federation.tables, federation.label_holder, federation.target, params)
     nodes[federation.label_holder] = (Hungry(federation.target, None, params),)
     with pytest.raises(PartyFailed, match="more distances than"):
-        run_embedded(vfps.PROTOCOL, nodes, protected=False)
+        run_local(vfps.PROTOCOL, nodes, protected=False)
 
 
 def test_the_aggregator_shows_no_more_rows_than_the_nearest_under_that_name():
@@ -236,7 +236,7 @@ def test_the_aggregator_shows_no_more_rows_than_the_nearest_under_that_name():
     nodes = vfps.build_nodes(federation.tables, federation.label_holder, federation.target, params)
     nodes[federation.label_holder] = (Liar(federation.target, None, params),)
     with pytest.raises(PartyFailed, match="more rows than the nearest"):
-        run_embedded(vfps.PROTOCOL, nodes, protected=False)
+        run_local(vfps.PROTOCOL, nodes, protected=False)
 
 
 def test_comparing_all_rows_in_separate_groups_needs_everybodys_permission():
@@ -289,4 +289,4 @@ def test_a_leader_cannot_pass_overlapping_groups_off_as_separate():
     nodes = vfps.build_nodes(federation.tables, federation.label_holder, federation.target, params)
     nodes[federation.label_holder] = (Liar(federation.target, None, params),)
     with pytest.raises(Exception, match="overlapping groups"):
-        run_embedded(vfps.PROTOCOL, nodes, protected=False)
+        run_local(vfps.PROTOCOL, nodes, protected=False)

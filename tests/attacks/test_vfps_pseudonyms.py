@@ -5,7 +5,7 @@ import pytest
 
 from fedsift.crypto.shuffle import SecretOrder
 from fedsift.data import split_vertical
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.lab.attacks.vfps.pseudonym_linking import CuriousAggregator, popularity
 from fedsift.methods.vfps import leader as vfps
 from fedsift.methods.vfps.distances import Params, Ranking, part_of_distance, standardised
@@ -54,7 +54,7 @@ def seen(federation):
     """First blocks of one participant's rankings, decoded from the frames the aggregator got."""
     params = Params(n_queries=100, seed=0, strategy="shapley", n_groups=12)
     nodes = vfps.build_nodes(federation.tables, federation.label_holder, federation.target, params)
-    outcome = run_embedded(vfps.PROTOCOL, nodes, keep_frames=True)
+    outcome = run_local(vfps.PROTOCOL, nodes, keep_frames=True)
     codec = Codec(MESSAGES)
     rankings = []
     for entry in outcome.transcript.entries:
@@ -97,7 +97,7 @@ def rounded(federation):
     nodes[vfps.AGGREGATOR] = (curious,)
     kinds = tuple(m.declaration.kind for m in MESSAGES)
     policies = dict.fromkeys(nodes, Policy(may_reveal=kinds, min_security_bits=0))
-    run_embedded(vfps.PROTOCOL, nodes, policies=policies, protected=False)
+    run_local(vfps.PROTOCOL, nodes, policies=policies, protected=False)
     return curious.rankings
 
 

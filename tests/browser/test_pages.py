@@ -12,7 +12,7 @@ from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy.letters import open_news, seal_news
 from fedsift.deploy.submit import JobState
 from fedsift.engine.session import Progress
-from fedsift.engine.snapshot import NewsDesk
+from fedsift.engine.snapshot import ProgressTracker
 from fedsift.lab.attacks import page as attack_page
 from fedsift.lab.attacks.attack import AttackReport
 from fedsift.lab.compare import html as compare_html
@@ -308,7 +308,7 @@ class TestLiveView:
     def test_it_follows_news_of_a_job_between_organisations(self, browser, axe):
         """As sealed by the member that leads the job, whose words are not our own."""
         keys = {name: OrganisationKey.generate() for name in ("bank", "ann")}
-        desk, view = NewsDesk("bank"), LiveView("fedsift: interaction, job.toml")
+        desk, view = ProgressTracker("bank"), LiveView("fedsift: interaction, job.toml")
 
         def tell(status="RUNNING"):
             sealed = seal_news(desk.news(), "bank", keys["bank"], "ann", keys["ann"].public, "job")

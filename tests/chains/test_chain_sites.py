@@ -11,7 +11,7 @@ import fedsift as fs
 from fedsift.data.part import read_part
 from fedsift.errors import AlignmentError, PolicyViolation
 from fedsift.jobs.chain_joint import ChainScript, plan_chain, run_chain
-from fedsift.jobs.run import Home
+from fedsift.jobs.run import LocalParty
 from fedsift.jobs.spec import JointJob, JointStep
 from joint_helpers import CLASSES, at_sites, columns_homes, people, rows_homes
 
@@ -152,17 +152,17 @@ def test_sites_come_to_the_same_result(whole, tmp_path):
     job, homes, _, here, texts = whole
     kept = {}
 
-    def script(job, own, player):
+    def script(job, own, engine):
         for party in own:
             kept[party] = []
         first = next(iter(own), "hub")
-        return run_chain(job, own, player, keep_predictions=lambda text: kept[first].append(text))
+        return run_chain(job, own, engine, keep_predictions=lambda text: kept[first].append(text))
 
-    chair, ended = at_sites(job, homes, script)
+    coordinator, ended = at_sites(job, homes, script)
 
     assert {site: end.error for site, end in ended.items()} == dict.fromkeys(ended)
-    assert [site for site, end in ended.items() if end.value is not None] == [chair]
-    there = ended[chair].value
+    assert [site for site, end in ended.items() if end.value is not None] == [coordinator]
+    there = ended[coordinator].value
     assert there.selected == here.selected
     for one, other in zip(there.steps, here.steps, strict=True):
         # Noise of the interaction method differs from run to run.
@@ -191,9 +191,9 @@ def test_every_site_keeps_its_own_part_of_the_model(whole, tmp_path):
     job, homes, _, result, texts = whole
     models = {}
 
-    def script(job, own, player):
+    def script(job, own, engine):
         (site,) = own or ["hub"]
-        return run_chain(job, own, player, keep_model=lambda model: models.update({site: model}))
+        return run_chain(job, own, engine, keep_model=lambda model: models.update({site: model}))
 
     at_sites(job, homes, script)
     in_model = {party for party, names in result.steps[3].scores.items() if names} | {"bank"}
@@ -234,11 +234,11 @@ def test_the_same_steps_horizontally():
     homes = rows_homes(["income", "clicks", "visits"])
 
     here = run_chain(job, homes)
-    chair, ended = at_sites(job, homes, run_chain)
+    coordinator, ended = at_sites(job, homes, run_chain)
 
-    assert ended[chair].error is None, ended[chair].error
-    assert chair == "hub"
-    assert ended[chair].value.selected == here.selected
+    assert ended[coordinator].error is None, ended[coordinator].error
+    assert coordinator == "hub"
+    assert ended[coordinator].value.selected == here.selected
     assert set(here.selected) == {"north", "south", "west"}
     assert set(here.steps[1].selected["north"]) <= set(here.steps[0].selected["north"])
 
@@ -260,15 +260,15 @@ class TestRefusals:
         only = {"shop": fs.Policy(methods=("filter",), min_security_bits=0)}
         seen = {}
 
-        def script(job, own, player):
+        def script(job, own, engine):
             mine = seen.setdefault(next(iter(own), "hub"), Observed())
-            return run_chain(job, own, player, observer=mine)
+            return run_chain(job, own, engine, observer=mine)
 
-        chair, ended = at_sites(job, homes_of(job, only), script)
+        coordinator, ended = at_sites(job, homes_of(job, only), script)
 
-        assert ended[chair].error.exit_code == PolicyViolation.exit_code
-        assert "'shop'" in str(ended[chair].error)
-        assert {*seen[chair].seen} <= {"HolderInvitation", "OwnOutline", "HolderAgreement", "Done",
+        assert ended[coordinator].error.exit_code == PolicyViolation.exit_code
+        assert "'shop'" in str(ended[coordinator].error)
+        assert {*seen[coordinator].seen} <= {"HolderInvitation", "OwnOutline", "HolderAgreement", "Done",
                                        "Fault", "Briefing"}  # fmt: skip
 
     def test_a_step_may_be_refused_for_those_who_are_left(self):
@@ -284,10 +284,10 @@ def test_rows_without_a_label_are_predicted():
     frame = people()
     frame.loc[3:12, "paid"] = None
     homes = {
-        "bank": Home.of(
+        "bank": LocalParty.of(
             read_part("bank", frame[["id", "income", "paid"]], ids=["id"], label="paid")
         ),
-        "shop": Home.of(
+        "shop": LocalParty.of(
             read_part("shop", frame[["id", "visits", "spend"]].iloc[::-1][:78], ids=["id"])
         ),
     }
@@ -295,15 +295,15 @@ def test_rows_without_a_label_are_predicted():
 
     _, plan = plan_chain(job, homes)
     result = run_chain(job, homes, keep_predictions=texts.append)
-    chair, ended = at_sites(job, homes, run_chain)
+    coordinator, ended = at_sites(job, homes, run_chain)
 
     predicted = {line.split(",")[0] for line in texts[0].splitlines()[1:]}
     assert predicted == set(frame["id"].iloc[3:13])
     assert result.shape["n_rows"] == 68
     assert result.steps[-1].parameters == {"rows": "unlabelled", "n_rows": 10}
     assert "unlabelled-rows" in {row.kind for row in plan.disclosures if row.step == 0}
-    assert ended[chair].error is None, ended[chair].error
-    assert ended[chair].value.selected == result.selected
+    assert ended[coordinator].error is None, ended[coordinator].error
+    assert ended[coordinator].value.selected == result.selected
 
 
 @pytest.fixture(scope="module")
@@ -350,20 +350,20 @@ class TestGoingOn:
         homes = homes_of(job)
 
         def script(observer):
-            def play(job, own, player):
+            def play(job, own, engine):
                 name = next(iter(own), "hub")
                 mine = observer if name == "bank" else None
-                return run_chain(job, own, player, observer=mine, place=tmp_path / name)
+                return run_chain(job, own, engine, observer=mine, place=tmp_path / name)
 
             return play
 
-        chair, ended = at_sites(job, homes, script(Observed("WeightTerms")))
-        assert ended[chair].error is not None
+        coordinator, ended = at_sites(job, homes, script(Observed("WeightTerms")))
+        assert ended[coordinator].error is not None
         again = Observed()
-        chair, ended = at_sites(job, homes, script(again))
+        coordinator, ended = at_sites(job, homes, script(again))
 
-        assert ended[chair].error is None, ended[chair].error
-        assert ended[chair].value.selected == undisturbed.selected
+        assert ended[coordinator].error is None, ended[coordinator].error
+        assert ended[coordinator].value.selected == undisturbed.selected
         assert not again.seen["SealedScores"]
         assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -377,7 +377,7 @@ class TestGoingOn:
             run_chain(other, homes_of(other), place=tmp_path)
         homes = homes_of(job)
         part = homes["shop"].load()
-        changed = Home.of(part.take(np.arange(part.n_rows)[::-1]))
+        changed = LocalParty.of(part.take(np.arange(part.n_rows)[::-1]))
         with pytest.raises(AlignmentError, match="'shop' is not what it was"):
             run_chain(job, homes | {"shop": changed}, place=tmp_path)
 
@@ -429,8 +429,8 @@ def test_steps_that_need_no_label():
     homes = columns_homes(job, label=None, columns=COLUMNS)
 
     result = run_chain(job, homes)
-    chair, ended = at_sites(job, homes, run_chain)
+    coordinator, ended = at_sites(job, homes, run_chain)
 
     assert [step.n_selected for step in result.steps] == [3, 1]
-    assert ended[chair].error is None, ended[chair].error
-    assert ended[chair].value.selected == result.selected
+    assert ended[coordinator].error is None, ended[coordinator].error
+    assert ended[coordinator].value.selected == result.selected

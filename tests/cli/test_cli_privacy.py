@@ -83,10 +83,10 @@ class TestSites:
     @pytest.mark.parametrize("budget", [{"release_epsilon": 3.0}, {"epsilon": 3.0}])
     def test_no_remark_on_rows_crosses(self, budget):
         exact, private = self.job(), self.job(**budget)
-        chair, ended = at_sites(exact, columns_homes(exact))
-        told = ended[chair].value
-        chair, ended = at_sites(private, columns_homes(private))
-        kept = ended[chair].value
+        coordinator, ended = at_sites(exact, columns_homes(exact))
+        told = ended[coordinator].value
+        coordinator, ended = at_sites(private, columns_homes(private))
+        kept = ended[coordinator].value
 
         assert "remarks" in {row.kind for row in told.disclosures}
         assert "remarks" not in {row.kind for row in kept.disclosures}
@@ -95,14 +95,14 @@ class TestSites:
 
     def test_sites_and_one_process_disclose_the_same(self):
         job = self.job(release_epsilon=3.0)
-        chair, ended = at_sites(job, columns_homes(job))
+        coordinator, ended = at_sites(job, columns_homes(job))
         here = run_joint(job, columns_homes(job))
 
         def keys(result):
             return {(row.learner, row.about, row.message, row.what) for row in result.disclosures}
 
-        assert keys(ended[chair].value) == keys(here)
-        assert here.scores == ended[chair].value.scores == {}
+        assert keys(ended[coordinator].value) == keys(here)
+        assert here.scores == ended[coordinator].value.scores == {}
 
     def test_each_site_keeps_to_its_own_policy(self):
         job = self.job(release_epsilon=3.0)
@@ -114,7 +114,7 @@ class TestSites:
     def test_members_draw_from_pooled_counts(self):
         numbers = {"bins": [0.0, 1.0], "n_features_to_select": 1}
         job = horizontal("filter", score="mi", release_epsilon=900.0, **numbers)
-        chair, ended = at_sites(job, rows_homes(["income", "visits"]))
-        result = ended[chair].value
+        coordinator, ended = at_sites(job, rows_homes(["income", "visits"]))
+        result = ended[coordinator].value
         assert result.selected["north"] == ("visits",)
         assert result.scores == {}

@@ -56,8 +56,8 @@ def quadratic(
 def test_counts(scheme: str, n_columns: int, make_columns: Any) -> None:
     columns, rows = indicator(N_SAMPLES, n_columns), binned()
     spec = ColumnSpec(N_SAMPLES, n_columns, result_bits=8, counting=True)
-    owner, guest = make_columns(scheme, columns, spec)
-    opened = owner.open_products(guest.products(rows), rows.n_rows)
+    owner, evaluator = make_columns(scheme, columns, spec)
+    opened = owner.open_products(evaluator.products(rows), rows.n_rows)
     assert opened.dtype == object
     assert (opened == dense(rows) @ columns).all()
     assert opened.sum() == N_SAMPLES * N_FEATURES
@@ -70,8 +70,8 @@ def test_counts_that_fill_every_digit(scheme: str, n_samples: int, make_columns:
     columns = np.ones((n_samples, 1), dtype=np.int64)
     rows = BinnedRows(np.zeros((n_samples, 12), dtype=np.int64), 1)
     spec = ColumnSpec(n_samples, 1, result_bits=n_samples.bit_length(), counting=True)
-    owner, guest = make_columns(scheme, columns, spec)
-    opened = owner.open_products(guest.products(rows), rows.n_rows)
+    owner, evaluator = make_columns(scheme, columns, spec)
+    opened = owner.open_products(evaluator.products(rows), rows.n_rows)
     assert (opened == n_samples).all()
 
 
@@ -79,10 +79,10 @@ def test_counts_that_fill_every_digit(scheme: str, n_samples: int, make_columns:
 def test_results_beyond_the_agreed_range_are_refused(scheme: str, make_columns: Any) -> None:
     columns = np.ones((N_SAMPLES, 1), dtype=np.int64)
     spec = ColumnSpec(N_SAMPLES, 1, result_bits=10, weight_bits=0)
-    owner, guest = make_columns(scheme, columns, spec)
+    owner, evaluator = make_columns(scheme, columns, spec)
     too_large = IntegerRows(np.full((N_SAMPLES, 2), 100))
     with pytest.raises(FedsiftError):
-        owner.open_products(guest.products(too_large), 2)
+        owner.open_products(evaluator.products(too_large), 2)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -91,9 +91,9 @@ def test_products_of_signed_columns(scheme: str, n_columns: int, make_columns: A
     rng = np.random.default_rng(2)
     columns = rng.integers(-(2**16), 2**16, (N_SAMPLES, n_columns))
     spec = ColumnSpec(N_SAMPLES, n_columns, result_bits=44, weight_bits=0)
-    owner, guest = make_columns(scheme, columns, spec)
+    owner, evaluator = make_columns(scheme, columns, spec)
     for rows in (binned(), IntegerRows(rng.integers(-(2**18), 2**18, (N_SAMPLES, 6)))):
-        opened = owner.open_products(guest.products(rows), rows.n_rows)
+        opened = owner.open_products(evaluator.products(rows), rows.n_rows)
         assert (opened == dense(rows) @ columns.astype(object)).all()
 
 
@@ -104,8 +104,8 @@ def test_quadratics_with_weights(scheme: str, make_columns: Any) -> None:
     weights = rng.integers(0, 2**8, (N_FEATURES, N_BINS))
     weights[1, 1] = 0
     spec = ColumnSpec(N_SAMPLES, 2, result_bits=40, weight_bits=8)
-    owner, guest = make_columns(scheme, columns, spec)
-    opened = owner.open_quadratics(guest.quadratics(rows, weights), N_FEATURES, N_BINS)
+    owner, evaluator = make_columns(scheme, columns, spec)
+    opened = owner.open_quadratics(evaluator.quadratics(rows, weights), N_FEATURES, N_BINS)
     assert list(opened) == quadratic(rows, columns, weights)
 
 
@@ -114,9 +114,9 @@ def test_quadratics_without_weights(scheme: str, make_columns: Any) -> None:
     rng = np.random.default_rng(4)
     columns = rng.integers(-50, 50, (N_SAMPLES, 1))
     spec = ColumnSpec(N_SAMPLES, 1, result_bits=52)
-    owner, guest = make_columns(scheme, columns, spec)
+    owner, evaluator = make_columns(scheme, columns, spec)
     rows = IntegerRows(rng.integers(-500, 500, (N_SAMPLES, 4)))
-    opened = owner.open_quadratics(guest.quadratics(rows), 4, 1)
+    opened = owner.open_quadratics(evaluator.quadratics(rows), 4, 1)
     assert list(opened) == quadratic(rows, columns, np.ones((4, 1), dtype=object))
 
 
@@ -125,8 +125,8 @@ def test_more_samples_than_one_chunk(scheme: str, make_columns: Any) -> None:
     n_samples = 8192 + 700
     columns, rows = indicator(n_samples, 2), binned(n_samples, 2)
     spec = ColumnSpec(n_samples, 2, result_bits=15, counting=True, expected_rows=rows.n_rows)
-    owner, guest = make_columns(scheme, columns, spec)
-    opened = owner.open_products(guest.products(rows), rows.n_rows)
+    owner, evaluator = make_columns(scheme, columns, spec)
+    opened = owner.open_products(evaluator.products(rows), rows.n_rows)
     assert (opened == dense(rows) @ columns).all()
     assert scheme == "plain" or len(owner.columns.blobs) > 1
 
@@ -138,9 +138,9 @@ def test_backends_agree_bit_for_bit(make_columns: Any) -> None:
     spec = ColumnSpec(N_SAMPLES, 3, result_bits=40, weight_bits=2)
     answers = []
     for scheme in SCHEMES:
-        owner, guest = make_columns(scheme, columns, spec)
-        products = owner.open_products(guest.products(rows), rows.n_rows)
-        squares = owner.open_quadratics(guest.quadratics(rows, weights), N_FEATURES, N_BINS)
+        owner, evaluator = make_columns(scheme, columns, spec)
+        products = owner.open_products(evaluator.products(rows), rows.n_rows)
+        squares = owner.open_quadratics(evaluator.quadratics(rows, weights), N_FEATURES, N_BINS)
         answers.append((products.tolist(), squares.tolist()))
     assert answers[0] == answers[1] == answers[2]
 
@@ -153,15 +153,15 @@ def pair(request: pytest.FixtureRequest, make_columns: Any) -> Any:
 
 
 def test_other_rows_are_refused(pair: Any) -> None:
-    _, guest = pair
+    _, evaluator = pair
     with pytest.raises(ParameterError, match="samples"):
-        guest.products(binned(N_SAMPLES - 1))
+        evaluator.products(binned(N_SAMPLES - 1))
     codes = binned().codes.copy()
     codes[3, 3] = N_BINS
     with pytest.raises(ParameterError, match="Bin codes"):
-        guest.products(BinnedRows(codes, N_BINS))
+        evaluator.products(BinnedRows(codes, N_BINS))
     with pytest.raises(ParameterError, match="weights"):
-        guest.quadratics(binned(), np.ones((N_FEATURES, N_BINS + 1), dtype=np.int64))
+        evaluator.quadratics(binned(), np.ones((N_FEATURES, N_BINS + 1), dtype=np.int64))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -176,9 +176,9 @@ def test_other_columns_are_refused(scheme: str) -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_counting_columns_only_count(scheme: str, make_columns: Any) -> None:
     spec = ColumnSpec(N_SAMPLES, 2, result_bits=20, counting=True)
-    _, guest = make_columns(scheme, indicator(N_SAMPLES, 2), spec)
+    _, evaluator = make_columns(scheme, indicator(N_SAMPLES, 2), spec)
     with pytest.raises(ParameterError, match="count"):
-        guest.products(IntegerRows(np.ones((N_SAMPLES, 1), dtype=np.int64)))
+        evaluator.products(IntegerRows(np.ones((N_SAMPLES, 1), dtype=np.int64)))
 
 
 def hostile(sealed: Ciphertexts) -> list[Ciphertexts]:
@@ -196,12 +196,12 @@ def hostile(sealed: Ciphertexts) -> list[Ciphertexts]:
 
 
 def test_hostile_results_are_refused(pair: Any) -> None:
-    owner, guest = pair
+    owner, evaluator = pair
     rows = binned()
-    for sealed in hostile(guest.products(rows)):
+    for sealed in hostile(evaluator.products(rows)):
         with pytest.raises(BadCiphertext):
             owner.open_products(sealed, rows.n_rows)
-    for sealed in hostile(guest.quadratics(rows)):
+    for sealed in hostile(evaluator.quadratics(rows)):
         with pytest.raises(BadCiphertext):
             owner.open_quadratics(sealed, N_FEATURES, N_BINS)
 
@@ -209,11 +209,11 @@ def test_hostile_results_are_refused(pair: Any) -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_hostile_columns_are_refused(scheme: str, make_columns: Any) -> None:
     spec = ColumnSpec(N_SAMPLES, 2, result_bits=20)
-    owner, guest = make_columns(scheme, indicator(N_SAMPLES, 2), spec)
+    owner, evaluator = make_columns(scheme, indicator(N_SAMPLES, 2), spec)
     options = {"allow_weak": True} if scheme == "paillier" else {}
     for columns in hostile(owner.columns):
         with pytest.raises(BadCiphertext):
-            type(guest)(owner.keys, columns, spec, **options)
+            type(evaluator)(owner.keys, columns, spec, **options)
 
 
 def test_results_of_another_backend_are_refused(make_columns: Any) -> None:
@@ -229,8 +229,8 @@ def test_results_of_another_backend_are_refused(make_columns: Any) -> None:
 @pytest.mark.parametrize("scheme", ENCRYPTED)
 def test_a_flipped_bit_does_not_pass_as_a_result(scheme: str, make_columns: Any) -> None:
     spec, rows = ColumnSpec(N_SAMPLES, 2, result_bits=20), binned()
-    owner, guest = make_columns(scheme, indicator(N_SAMPLES, 2), spec)
-    sealed = guest.products(rows)
+    owner, evaluator = make_columns(scheme, indicator(N_SAMPLES, 2), spec)
+    sealed = evaluator.products(rows)
     first = bytearray(sealed.blobs[0])
     first[len(first) // 2] ^= 4
     with pytest.raises(CryptoError):
@@ -241,10 +241,10 @@ def test_a_flipped_bit_does_not_pass_as_a_result(scheme: str, make_columns: Any)
 def test_another_partys_key_opens_nothing(scheme: str, make_columns: Any) -> None:
     spec, rows = ColumnSpec(N_SAMPLES, 2, result_bits=20), binned()
     columns = indicator(N_SAMPLES, 2)
-    _, guest = make_columns(scheme, columns, spec)
+    _, evaluator = make_columns(scheme, columns, spec)
     stranger = own_columns(scheme, columns, spec, security_bits=112)
     with pytest.raises(CryptoError):
-        stranger.open_products(guest.products(rows), rows.n_rows)
+        stranger.open_products(evaluator.products(rows), rows.n_rows)
 
 
 def test_keys_of_another_job_are_refused(make_columns: Any) -> None:
@@ -269,8 +269,8 @@ def test_unknown_schemes_and_strengths_are_refused() -> None:
 
 
 def test_nothing_shows_content(pair: Any) -> None:
-    owner, guest = pair
-    for thing in (owner, guest, owner.keys, owner.columns):
+    owner, evaluator = pair
+    for thing in (owner, evaluator, owner.keys, owner.columns):
         text = repr(thing)
         assert len(text) < 200
         assert "\\x" not in text
@@ -290,7 +290,7 @@ def test_paillier_at_full_size() -> None:
     columns, rows = indicator(40, 2), binned(40, 2)
     spec = ColumnSpec(40, 2, result_bits=8, counting=True)
     owner = own_columns("paillier", columns, spec)
-    guest = join_columns(owner.keys, owner.columns, spec)
+    evaluator = join_columns(owner.keys, owner.columns, spec)
     assert owner.keys.numbers["security_bits"] >= 128
-    opened = owner.open_products(guest.products(rows), rows.n_rows)
+    opened = owner.open_products(evaluator.products(rows), rows.n_rows)
     assert (opened == dense(rows) @ columns).all()

@@ -29,64 +29,64 @@ def pair(request: pytest.FixtureRequest, make_vectors: Any) -> Any:
 
 
 def test_everything_at_once(pair: Any) -> None:
-    owner, guest = pair
+    owner, evaluator = pair
     a, b, c, known = (vector(seed) for seed in range(4))
-    total = guest.add([owner.encrypt(a), guest.encrypt(b), guest.encrypt(c)])
-    answer = guest.rerandomise(guest.add_plain(guest.scale(total, 12345), known))
+    total = evaluator.add([owner.encrypt(a), evaluator.encrypt(b), evaluator.encrypt(c)])
+    answer = evaluator.rerandomise(evaluator.add_plain(evaluator.scale(total, 12345), known))
     opened = owner.decrypt(answer, LENGTH)
     assert opened.dtype == object
     assert (opened == 12345 * (a + b + c) + known).all()
 
 
 def test_a_sum_of_one(pair: Any) -> None:
-    owner, guest = pair
+    owner, evaluator = pair
     a = vector(0)
-    assert (owner.decrypt(guest.add([guest.encrypt(a)]), LENGTH) == a).all()
-    assert (owner.decrypt(guest.scale(guest.encrypt(a), 1), LENGTH) == a).all()
+    assert (owner.decrypt(evaluator.add([evaluator.encrypt(a)]), LENGTH) == a).all()
+    assert (owner.decrypt(evaluator.scale(evaluator.encrypt(a), 1), LENGTH) == a).all()
 
 
 def test_the_ends_of_the_range(pair: Any) -> None:
-    owner, guest = pair
+    owner, evaluator = pair
     edge = (1 << VALUE_BITS) - 1
     extremes = np.array([edge, -edge, 0, 1, -1], dtype=object)
-    assert (owner.decrypt(guest.rerandomise(owner.encrypt(extremes)), 5) == extremes).all()
-    ones = guest.scale(guest.encrypt([1, -1]), edge)
-    assert owner.decrypt(guest.rerandomise(ones), 2).tolist() == [edge, -edge]
+    assert (owner.decrypt(evaluator.rerandomise(owner.encrypt(extremes)), 5) == extremes).all()
+    ones = evaluator.scale(evaluator.encrypt([1, -1]), edge)
+    assert owner.decrypt(evaluator.rerandomise(ones), 2).tolist() == [edge, -edge]
 
 
 def test_rerandomised_twice_looks_different(pair: Any) -> None:
-    _, guest = pair
-    encrypted = guest.encrypt(vector(0))
-    first, second = guest.rerandomise(encrypted), guest.rerandomise(encrypted)
+    _, evaluator = pair
+    encrypted = evaluator.encrypt(vector(0))
+    first, second = evaluator.rerandomise(encrypted), evaluator.rerandomise(encrypted)
     assert first.scheme == "plain" or first.blobs[0] != second.blobs[0]
 
 
 def test_numbers_beyond_the_bits_are_refused(pair: Any) -> None:
-    owner, guest = pair
+    owner, evaluator = pair
     for wrong in ([1 << VALUE_BITS], [-(1 << VALUE_BITS)]):
         with pytest.raises(FixedPointOverflow):
             owner.encrypt(wrong)
         with pytest.raises(FixedPointOverflow):
-            guest.encrypt(wrong)
+            evaluator.encrypt(wrong)
         with pytest.raises(FixedPointOverflow):
-            guest.add_plain(guest.encrypt([1]), wrong)
+            evaluator.add_plain(evaluator.encrypt([1]), wrong)
     for factor in (0, -3, 1 << VALUE_BITS):
         with pytest.raises(ParameterError):
-            guest.scale(guest.encrypt([1]), factor)
+            evaluator.scale(evaluator.encrypt([1]), factor)
 
 
 def test_anything_but_integers_is_refused(pair: Any) -> None:
-    owner, guest = pair
+    owner, evaluator = pair
     for wrong in ([0.5], [[1, 2]], ["1"]):
         with pytest.raises(ParameterError):
             owner.encrypt(wrong)
     with pytest.raises(ParameterError):
-        guest.add([])
+        evaluator.add([])
 
 
 def test_hostile_ciphertexts_are_refused(pair: Any) -> None:
-    owner, guest = pair
-    sealed = guest.encrypt(vector(0))
+    owner, evaluator = pair
+    sealed = evaluator.encrypt(vector(0))
     scheme, blobs = sealed.scheme, sealed.blobs
     for wrong in (
         Ciphertexts(scheme, (blobs[0][:-1], *blobs[1:])),
@@ -95,10 +95,10 @@ def test_hostile_ciphertexts_are_refused(pair: Any) -> None:
     ):
         for use in (
             lambda c: owner.decrypt(c, LENGTH),
-            guest.rerandomise,
-            lambda c: guest.scale(c, 2),
-            lambda c: guest.add([sealed, c]),
-            lambda c: guest.add_plain(c, vector(1)),
+            evaluator.rerandomise,
+            lambda c: evaluator.scale(c, 2),
+            lambda c: evaluator.add([sealed, c]),
+            lambda c: evaluator.add_plain(c, vector(1)),
         ):
             with pytest.raises(BadCiphertext):
                 use(wrong)
@@ -106,21 +106,21 @@ def test_hostile_ciphertexts_are_refused(pair: Any) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_vectors_of_other_lengths_do_not_add(scheme: str, make_vectors: Any) -> None:
-    owner, guest = make_vectors(scheme, VALUE_BITS)
-    short, long = guest.encrypt(vector(0, 10)), guest.encrypt(vector(1, 9000))
+    owner, evaluator = make_vectors(scheme, VALUE_BITS)
+    short, long = evaluator.encrypt(vector(0, 10)), evaluator.encrypt(vector(1, 9000))
     with pytest.raises(BadCiphertext):
-        guest.add([short, long])
+        evaluator.add([short, long])
     with pytest.raises(BadCiphertext):
         owner.decrypt(short, 9000)
 
 
 @pytest.mark.parametrize("scheme", LATTICE)
 def test_long_vectors_take_several_ciphertexts(scheme: str, make_vectors: Any) -> None:
-    owner, guest = make_vectors(scheme, VALUE_BITS)
+    owner, evaluator = make_vectors(scheme, VALUE_BITS)
     a, b = vector(0, 20_000), vector(1, 20_000)
-    encrypted = guest.add([guest.encrypt(a), owner.encrypt(b)])
+    encrypted = evaluator.add([evaluator.encrypt(a), owner.encrypt(b)])
     assert len(encrypted.blobs) == 3
-    assert (owner.decrypt(guest.rerandomise(encrypted), 20_000) == a + b).all()
+    assert (owner.decrypt(evaluator.rerandomise(encrypted), 20_000) == a + b).all()
 
 
 @pytest.mark.parametrize("scheme", LATTICE)
@@ -128,24 +128,26 @@ def test_long_vectors_take_several_ciphertexts(scheme: str, make_vectors: Any) -
 def test_numbers_of_any_size(scheme: str, value_bits: int) -> None:
     """Several plaintext primes carry what one cannot, factors that are multiples of one included."""
     owner = own_vector(scheme, value_bits)
-    guest = join_vector(owner.keys, value_bits)
+    evaluator = join_vector(owner.keys, value_bits)
     prime = plan_vector(scheme, value_bits).moduli[0]
     factor = prime if value_bits > 50 else (1 << value_bits) - 1
     limit = ((1 << value_bits) - 1) // factor
     numbers = [limit, -limit, 0]
-    opened = owner.decrypt(guest.rerandomise(guest.scale(guest.encrypt(numbers), factor)), 3)
+    opened = owner.decrypt(
+        evaluator.rerandomise(evaluator.scale(evaluator.encrypt(numbers), factor)), 3
+    )
     assert opened.tolist() == [limit * factor, -limit * factor, 0]
 
 
 @pytest.mark.parametrize("scheme", LATTICE)
 def test_the_declared_noise_has_three_bits_to_spare(scheme: str) -> None:
     owner: Any = own_vector(scheme, 44)
-    guest: Any = join_vector(owner.keys, 44)
+    evaluator: Any = join_vector(owner.keys, 44)
     parameters = owner.plan.parameters[0]
     message = parameters.plain_bits if scheme == "bfv" else 0
-    encrypted = guest.encrypt(vector(0, parameters.degree, bits=40))
-    fresh = guest._load(encrypted)[0][0]
-    worst = guest._load(guest.scale(guest.add([encrypted] * 16), (1 << 44) - 1))[0][0]
+    encrypted = evaluator.encrypt(vector(0, parameters.degree, bits=40))
+    fresh = evaluator._load(encrypted)[0][0]
+    worst = evaluator._load(evaluator.scale(evaluator.add([encrypted] * 16), (1 << 44) - 1))[0][0]
 
     def noise(ciphertext: Any) -> int:
         budget = owner._owners[0].noise_budget(ciphertext)
@@ -159,10 +161,10 @@ def test_the_declared_noise_has_three_bits_to_spare(scheme: str) -> None:
 @pytest.mark.parametrize("scheme", LATTICE)
 def test_a_hidden_result_is_final(scheme: str) -> None:
     owner = own_vector(scheme, VALUE_BITS)
-    guest = join_vector(owner.keys, VALUE_BITS)
-    hidden = guest.rerandomise(guest.encrypt([1]))
+    evaluator = join_vector(owner.keys, VALUE_BITS)
+    hidden = evaluator.rerandomise(evaluator.encrypt([1]))
     with pytest.raises(BadCiphertext):
-        guest.add([hidden, hidden])
+        evaluator.add([hidden, hidden])
 
 
 @pytest.mark.parametrize("scheme", LATTICE)
@@ -174,12 +176,12 @@ def test_another_partys_key_opens_nothing(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_other_keys_are_refused(scheme: str, make_vectors: Any) -> None:
-    owner, guest = make_vectors(scheme, VALUE_BITS)
+    owner, evaluator = make_vectors(scheme, VALUE_BITS)
     options = {"allow_weak": True} if scheme == "paillier" else {}
     with pytest.raises(BadCiphertext):
-        type(guest)(owner.keys, VALUE_BITS + 1, **options)
+        type(evaluator)(owner.keys, VALUE_BITS + 1, **options)
     with pytest.raises(BadCiphertext):
-        type(guest)(PublicKeys("rot13", owner.keys.numbers, ()), VALUE_BITS, **options)
+        type(evaluator)(PublicKeys("rot13", owner.keys.numbers, ()), VALUE_BITS, **options)
 
 
 def test_impossible_requests_are_refused() -> None:
@@ -196,15 +198,15 @@ def test_impossible_requests_are_refused() -> None:
 
 
 def test_nothing_shows_content(pair: Any) -> None:
-    owner, guest = pair
-    for thing in (owner, guest, owner.keys, owner.encrypt([1])):
+    owner, evaluator = pair
+    for thing in (owner, evaluator, owner.keys, owner.encrypt([1])):
         assert len(repr(thing)) < 200
 
 
 @pytest.mark.real_keys
 def test_paillier_at_full_size() -> None:
     owner = own_vector("paillier", VALUE_BITS)
-    guest = join_vector(owner.keys, VALUE_BITS)
+    evaluator = join_vector(owner.keys, VALUE_BITS)
     a = vector(0, 5)
-    total = guest.rerandomise(guest.add([guest.encrypt(a), owner.encrypt(a)]))
+    total = evaluator.rerandomise(evaluator.add([evaluator.encrypt(a), owner.encrypt(a)]))
     assert (owner.decrypt(total, 5) == 2 * a).all()

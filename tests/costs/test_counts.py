@@ -8,7 +8,7 @@ import pytest
 
 import fedsift as fs
 from fedsift.costs import Rates, estimate, measure, rates, rates_of_this_machine, timing
-from fedsift.costs.counts import Tally
+from fedsift.costs.counts import Counts
 from fedsift.costs.estimate import priced
 from fedsift.costs.rates import TYPICAL
 from fedsift.methods.fpso.costs import different_subsets
@@ -171,7 +171,7 @@ def test_counts_are_those_of_the_run(case):
 
 
 def test_seconds_are_counts_times_rates():
-    tally = Tally()
+    tally = Counts()
     tally.do("train", "matrix product", 10)
     tally.do("encrypt", "bgv encrypt", 3)
     tally.side_by_side = 10**6
@@ -184,7 +184,7 @@ def test_seconds_are_counts_times_rates():
 
 
 def test_parties_that_share_cores_get_in_each_others_way(monkeypatch):
-    tally = Tally()
+    tally = Counts()
     tally.do("train", "subset", 10)
     seconds = dict.fromkeys(TYPICAL, 0.0) | {"subset": 2.0}
     seconds |= {"crowded subset": 1.5, "subset lanes": 1.25}
@@ -233,7 +233,7 @@ def test_encryption_is_what_costs():
 
 
 def test_a_longer_paillier_key_takes_more():
-    tallies = [Tally(), Tally()]
+    tallies = [Counts(), Counts()]
     short, long = (vectors_of(t, "paillier", b) for t, b in zip(tallies, (128, 192), strict=True))
     for vectors in (short, long):
         vectors.set_up(3)

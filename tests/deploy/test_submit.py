@@ -16,18 +16,18 @@ from fedsift.deploy.flare.job_folder import job_folder, text_in
 from fedsift.deploy.kits import share_keys
 from fedsift.deploy.letters import (
     Report,
-    check_warrant,
     job_text,
     seal_news,
     seal_report,
-    warrant_job,
+    sign_job,
+    verify_job,
 )
 from fedsift.deploy.party import PartyData, set_party
-from fedsift.deploy.progress_reader import NewsReader
+from fedsift.deploy.progress_reader import ProgressReader
 from fedsift.deploy.site import make_site
 from fedsift.deploy.site_files import load_site, read_key
 from fedsift.deploy.submit import _Left, _members, _opened, _refuse_missing, submit
-from fedsift.engine.snapshot import News
+from fedsift.engine.snapshot import ProgressSnapshot
 from fedsift.errors import (
     BadEnvelope,
     ConfigError,
@@ -140,13 +140,13 @@ def test_what_is_no_job_of_fedsift(tmp_path):
 def test_every_member_can_check_the_warrant(shared, text):
     ann = load_site(shared[ANN].settings)
     members = _members(shared[ANN], ann, ("bank", "shop-2"))
-    warrants = warrant_job(text, ANN, ann.key(), members)
+    warrants = sign_job(text, ANN, ann.key(), members)
 
     assert set(warrants) == {"hub", "bank", "shop-2"}
     key = read_key(shared["bank"].settings / "organisation.key")
-    check_warrant(text, "bank", key, ANN, ann.key().public, warrants["bank"])
+    verify_job(text, "bank", key, ANN, ann.key().public, warrants["bank"])
     with pytest.raises(BadEnvelope):
-        check_warrant(text + " ", "bank", key, ANN, ann.key().public, warrants["bank"])
+        verify_job(text + " ", "bank", key, ANN, ann.key().public, warrants["bank"])
 
 
 def test_a_party_that_is_not_in_the_federation(shared):
@@ -169,11 +169,11 @@ def test_organisations_that_are_away():
     assert caught.value.exit_code == 3
 
 
-def test_the_chairs_result_is_opened(opened):
+def test_the_coordinators_result_is_opened(opened):
     assert opened(result_of("bank")) == RESULT
 
 
-def test_a_result_counts_only_from_the_chair(opened):
+def test_a_result_counts_only_from_the_coordinator(opened):
     with pytest.raises(ProtocolError, match="no member said why"):
         opened(result_of("shop-2"))
 
@@ -183,7 +183,7 @@ def test_a_forged_letter_is_told(opened):
         opened(result_of("bank"), spoil=lambda letter: letter[:-1] + b"\0")
 
 
-def test_a_letter_of_another_member_does_not_pass_for_the_chairs(shared, text, opened):
+def test_a_letter_of_another_member_does_not_pass_for_the_coordinators(shared, text, opened):
     ann = load_site(shared[ANN].settings)
     forged = seal_report(
         Report("bank", msgspec.json.encode(RESULT)),
@@ -250,13 +250,15 @@ def test_an_end_without_letters(opened, status, ended, kind, words):
         opened(status=status, ended=ended)
 
 
-def test_news_counts_only_from_the_chair_and_never_goes_back(shared, text):
+def test_news_counts_only_from_the_coordinator_and_never_goes_back(shared, text):
     ann = load_site(shared[ANN].settings)
-    reader = NewsReader(shared[ANN], ann, text)
+    reader = ProgressReader(shared[ANN], ann, text)
 
     def told(count, name="bank", sealer="bank", job=text, **counts):
         key = read_key(shared[sealer].settings / "organisation.key")
-        letter = seal_news(News(sealer, **counts), sealer, key, ANN, ann.key().public, job)
+        letter = seal_news(
+            ProgressSnapshot(sealer, **counts), sealer, key, ANN, ann.key().public, job
+        )
         return {"n_news": count, "news": {name: base64.b64encode(letter).decode()}}
 
     assert reader.read({}) is None
@@ -264,12 +266,12 @@ def test_news_counts_only_from_the_chair_and_never_goes_back(shared, text):
     assert reader.read(told(2, "bank", "shop-2", number=9)) is None
     assert reader.read(told(3, job=f"{text} ", number=9)) is None
     assert reader.read({"n_news": 4, "news": {"bank": "no letter"}}) is None
-    assert reader.read(told(5, number=2)) == News("bank", 2)
+    assert reader.read(told(5, number=2)) == ProgressSnapshot("bank", 2)
     assert reader.n_passed == 5
-    assert reader.read({"n_news": 5, "news": {}}) == News("bank", 2)
-    assert reader.read(told(6, number=1, messages=9)) == News("bank", 2)
-    assert reader.read(told(7, number=2, messages=9)) == News("bank", 2)
-    assert reader.read(told(8, number=8)) == News("bank", 8)
+    assert reader.read({"n_news": 5, "news": {}}) == ProgressSnapshot("bank", 2)
+    assert reader.read(told(6, number=1, messages=9)) == ProgressSnapshot("bank", 2)
+    assert reader.read(told(7, number=2, messages=9)) == ProgressSnapshot("bank", 2)
+    assert reader.read(told(8, number=8)) == ProgressSnapshot("bank", 8)
 
 
 def test_a_hub_that_plays_with_news_changes_nothing(shared, text):
@@ -277,17 +279,19 @@ def test_a_hub_that_plays_with_news_changes_nothing(shared, text):
     ann = load_site(shared[ANN].settings)
     bank = read_key(shared["bank"].settings / "organisation.key")
     public = ann.key().public
-    reader = NewsReader(shared[ANN], ann, text)
-    true = seal_news(News("bank", 3), "bank", bank, ANN, public, text)
+    reader = ProgressReader(shared[ANN], ann, text)
+    true = seal_news(ProgressSnapshot("bank", 3), "bank", bank, ANN, public, text)
     other = msgspec.json.encode(json.loads(text) | {"nonce": "2"}).decode()
     bad = {
         "a report": seal_report(Report("bank", b"{}"), bank, ANN, public, text),
-        "of an earlier run": seal_news(News("bank", 9), "bank", bank, ANN, public, other),
+        "of an earlier run": seal_news(
+            ProgressSnapshot("bank", 9), "bank", bank, ANN, public, other
+        ),
         "a warrant, sent back": bytes.fromhex(
-            warrant_job(text, ANN, ann.key(), {"bank": bank.public})["bank"]
+            sign_job(text, ANN, ann.key(), {"bank": bank.public})["bank"]
         ),
         "its own news, sent back": seal_news(
-            News("bank", 9), ANN, ann.key(), "bank", bank.public, text
+            ProgressSnapshot("bank", 9), ANN, ann.key(), "bank", bank.public, text
         ),
         "spoilt": true[:-1] + bytes([true[-1] ^ 1]),
         "cut": true[:40],
@@ -302,13 +306,13 @@ def test_a_hub_that_plays_with_news_changes_nothing(shared, text):
         assert reader.n_passed == 0
     for why, letter in bad.items():
         assert reader.read(passed_on(letter)) is None, why
-    assert reader.read(passed_on(true)) == News("bank", 3)
+    assert reader.read(passed_on(true)) == ProgressSnapshot("bank", 3)
     for why, letter in bad.items():
-        assert reader.read(passed_on(letter)) == News("bank", 3), why
+        assert reader.read(passed_on(letter)) == ProgressSnapshot("bank", 3), why
 
 
 @pytest.mark.parametrize("name", ["bank", "shop-2", "hub"])
-def test_only_the_chair_of_a_watched_job_tells(shared, job, bank_csv, name):
+def test_only_the_coordinator_of_a_watched_job_tells(shared, job, bank_csv, name):
     if name != "hub":
         label = "default" if name == "bank" else None
         set_party(shared[name], PartyData(bank_csv, ("customer_id",), label))

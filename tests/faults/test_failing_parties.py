@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedsift.crypto.wire import Ciphertexts
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.engine.session import Address, Session
 from fedsift.errors import AlignmentError, BadFrame, FedsiftError, PartyFailed, UndeclaredFlow
 from fedsift.methods.filter import label_holder as filters
@@ -75,7 +75,7 @@ class SendingNaN(filters.FeatureHolder):
 
 def test_an_exception_becomes_one_clear_failure_without_data():
     with pytest.raises(PartyFailed) as caught:
-        run_embedded(filters.PROTOCOL, nodes_with(Crashing))
+        run_local(filters.PROTOCOL, nodes_with(Crashing))
     error = caught.value
     assert (error.party, error.message, error.round_number) == ("bank", "Introduction", 1)
     assert error.exit_code == 3
@@ -86,7 +86,7 @@ def test_an_exception_becomes_one_clear_failure_without_data():
 def test_a_late_answer_runs_into_the_timeout():
     start = time.perf_counter()
     with pytest.raises(PartyFailed, match=r"no answer within 0\.5 seconds"):
-        run_embedded(filters.PROTOCOL, nodes_with(Stuck), timeout_seconds=0.5)
+        run_local(filters.PROTOCOL, nodes_with(Stuck), timeout_seconds=0.5)
     # The stuck party is left behind; nobody waits for its minute.
     assert time.perf_counter() - start < 50
     Stuck.released.set()
@@ -95,14 +95,14 @@ def test_a_late_answer_runs_into_the_timeout():
 @pytest.mark.parametrize("liar", [Garbling, Shrinking])
 def test_ciphertexts_that_are_none_are_refused(liar):
     with pytest.raises(PartyFailed, match="'bank' failed") as caught:
-        run_embedded(filters.PROTOCOL, nodes_with(liar))
+        run_local(filters.PROTOCOL, nodes_with(liar))
     assert caught.value.exit_code == 3
     assert caught.value.cause_code == "E302"
 
 
 def test_an_answer_of_another_type_is_refused():
     with pytest.raises(PartyFailed, match="not valid"):
-        run_embedded(filters.PROTOCOL, nodes_with(Confused))
+        run_local(filters.PROTOCOL, nodes_with(Confused))
 
 
 def test_nan_in_an_answer_is_refused():
@@ -112,7 +112,7 @@ def test_nan_in_an_answer_is_refused():
     nodes = filters.build_nodes(federation.tables, "label-holder", None, 60, params)
     nodes = {**nodes, "bank": (SendingNaN(federation.tables["bank"], params),)}
     with pytest.raises(PartyFailed, match="NaN"):
-        run_embedded(filters.PROTOCOL, nodes)
+        run_local(filters.PROTOCOL, nodes)
 
 
 def test_rows_that_differ_are_noticed_by_the_feature_holder():
@@ -124,7 +124,7 @@ def test_rows_that_differ_are_noticed_by_the_feature_holder():
     shorter = federation.tables["bank"].take(np.arange(50))
     nodes = {**nodes, "bank": (filters.FeatureHolder(shorter, PARAMS),)}
     with pytest.raises(PartyFailed, match="60 rows, this party 50") as caught:
-        run_embedded(filters.PROTOCOL, nodes)
+        run_local(filters.PROTOCOL, nodes)
     assert caught.value.cause_code == AlignmentError.code
 
 
@@ -135,13 +135,13 @@ def test_no_thread_outlives_an_honest_run():
         federation.tables, "label-holder", federation.target, federation.n_rows, PARAMS
     )
     before = set(threading.enumerate())
-    run_embedded(filters.PROTOCOL, nodes)
+    run_local(filters.PROTOCOL, nodes)
     assert set(threading.enumerate()) <= before
 
 
 def test_a_role_may_ask_others_while_it_answers_and_replies_come_in_party_order():
     nodes = {"a": (Asker(),), "z": (Answerer(),), "b": (Answerer(),), "h": (Helper(),)}
-    outcome = run_embedded(TOY, nodes)
+    outcome = run_local(TOY, nodes)
     assert outcome.value == [33, 33]
     assert outcome.transcript.traffic().rounds == 3
     assert {(r.learner, r.kind) for r in outcome.ledger.rows()} == {
@@ -153,13 +153,13 @@ def test_a_role_may_ask_others_while_it_answers_and_replies_come_in_party_order(
 
 def test_asking_nobody_or_a_stranger_is_refused():
     with pytest.raises(UndeclaredFlow, match="nobody"):
-        run_embedded(TOY, {"a": (Asker("helper"),)})
+        run_local(TOY, {"a": (Asker("helper"),)})
 
 
 def test_an_undeclared_flow_is_refused():
     nodes = {"a": (Asker("helper"),), "h": (Helper(),)}
     with pytest.raises(UndeclaredFlow, match="declared asker -> answerer"):
-        run_embedded(TOY, nodes)
+        run_local(TOY, nodes)
 
 
 def test_fuzzed_frames_never_crash_a_role():
@@ -201,7 +201,7 @@ def test_frames_damaged_on_the_way_end_the_run_with_our_own_error(seed, monkeypa
         federation.tables, "label-holder", federation.target, federation.n_rows, PARAMS
     )
     try:
-        outcome = run_embedded(filters.PROTOCOL, nodes, timeout_seconds=20)
+        outcome = run_local(filters.PROTOCOL, nodes, timeout_seconds=20)
     except FedsiftError as error:
         assert error.exit_code in (2, 3, 4)
     else:

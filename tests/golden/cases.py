@@ -121,11 +121,11 @@ def run_at_sites(setting: str, *steps: tuple[str, dict[str, Any]]) -> Run:
         with tempfile.TemporaryDirectory() as name:
             ready = prepare(read_job(write_job(Path(name), setting, steps)))
         script = run_chain if ready.job.steps else run_joint
-        chair, ended = at_sites(ready.joint, ready.homes, script)
+        coordinator, ended = at_sites(ready.joint, ready.homes, script)
         for end in ended.values():
             if end.error is not None:
                 raise end.error
-        return json.loads(ended[chair].value.to_json())
+        return json.loads(ended[coordinator].value.to_json())
 
     return run
 

@@ -12,7 +12,7 @@ import fedsift as fs
 from cli.cli_helpers import call
 from fedsift.crypto import psi
 from fedsift.crypto.wire import Ciphertexts
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.errors import AlignmentError, BadCiphertext, MissingPackage, PartyFailed
 from fedsift.jobs import align
 from fedsift.jobs.align_here import intersect
@@ -42,7 +42,7 @@ def test_equals_set_intersection(n_parties):
 def test_no_id_and_no_plain_digest_is_on_the_wire_outside_the_intersection():
     ids = {"bank": ids_of("a", "b", "lonely"), "shop": ids_of("b", "hermit", "c")}
     nodes = align.build_nodes(ids, "bank")
-    outcome = run_embedded(align.PROTOCOL, nodes, keep_frames=True)
+    outcome = run_local(align.PROTOCOL, nodes, keep_frames=True)
     frames = b"".join(entry.frame for entry in outcome.transcript.entries)
     start = next(e for e in outcome.transcript.entries if e.message == "AlignmentStart")
     salt = start.frame[start.frame.index(b"salt") + 4 :][2:34].decode()
@@ -111,7 +111,7 @@ def test_garbage_is_blamed_on_its_sender():
     nodes = align.build_nodes({"bank": ids_of("a"), "shop": ids_of("a")}, "bank")
     nodes["shop"] = (Liar("shop", ids_of("a")),)
     with pytest.raises(PartyFailed, match="shop"):
-        run_embedded(align.PROTOCOL, nodes)
+        run_local(align.PROTOCOL, nodes)
 
 
 def test_points_of_another_request_are_refused():

@@ -5,7 +5,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fedsift as fs
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.errors import (
     ColumnError,
     ParameterError,
@@ -125,7 +125,7 @@ def test_without_a_seed_the_anchors_come_from_a_secret_only_members_share():
     federation = fs.split_horizontal(structured(), None, 3, random_state=0)
     params = dcfs.Params(n_features_to_select=5, n_anchors=10)
     nodes = dcfs.build_nodes(federation.tables, params)
-    outcome = run_embedded(dcfs.PROTOCOL, nodes, keep_frames=True)
+    outcome = run_local(dcfs.PROTOCOL, nodes, keep_frames=True)
     secrets = {nodes[p][0].secret for p in federation.tables}
     assert len(secrets) == 1
     assert len(next(iter(secrets))) == 32
@@ -160,7 +160,7 @@ def test_a_seed_makes_anchors_known_and_the_ledger_says_so():
 def test_each_member_gets_its_own_alignment_and_nothing_of_the_others():
     federation = fs.split_horizontal(structured(), None, 3, random_state=0)
     params = dcfs.Params(n_features_to_select=5, n_anchors=20)
-    outcome = run_embedded(
+    outcome = run_local(
         dcfs.PROTOCOL, dcfs.build_nodes(federation.tables, params), keep_frames=True
     )
     got = {}
@@ -176,7 +176,7 @@ def test_each_member_gets_its_own_alignment_and_nothing_of_the_others():
 def test_what_the_coordinator_sees():
     federation = fs.split_horizontal(structured(), None, 2, random_state=0)
     params = dcfs.Params(n_features_to_select=5, n_anchors=10)
-    outcome = run_embedded(
+    outcome = run_local(
         dcfs.PROTOCOL, dcfs.build_nodes(federation.tables, params), keep_frames=True
     )
     kinds = {e.message for e in outcome.transcript.view("coordinator")}
@@ -306,7 +306,7 @@ def test_images_of_other_anchors_are_the_failure_of_whoever_sent_them():
     nodes = dcfs.build_nodes(federation.tables, params)
     nodes["party-2"] = (OtherAnchors(federation.tables["party-2"], params),)
     with pytest.raises(PartyFailed, match=r"'party-2'.*one per anchor"):
-        run_embedded(dcfs.PROTOCOL, nodes)
+        run_local(dcfs.PROTOCOL, nodes)
 
 
 def test_members_with_different_numbers_of_columns():
@@ -316,7 +316,7 @@ def test_members_with_different_numbers_of_columns():
     nodes = dcfs.build_nodes(wide.tables, params)
     nodes["b"] = (dcfs.Member(narrow.tables["b"], params),)
     with pytest.raises(ColumnError, match="'a' has 40 columns, party 'b' has 39"):
-        run_embedded(dcfs.PROTOCOL, nodes)
+        run_local(dcfs.PROTOCOL, nodes)
 
 
 def test_columns_are_aligned_by_name_or_refused():

@@ -10,7 +10,7 @@ from torch import nn
 
 import fedsift as fs
 from fedsift.data import Federation, split_vertical
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.errors import FedsiftError
 from fedsift.methods.fedsdg import label_holder as fedsdg
 from fedsift.methods.fedsdg.settings import params_for
@@ -325,7 +325,7 @@ def test_labels_of_validation_rows_reach_no_gradient():
     def losses(values):
         federation = split_vertical(X, values, 2, task="regression")
         nodes = fedsdg.build_nodes(federation.tables, "party-1", federation.target, params)
-        trained = run_embedded(fedsdg.PROTOCOL, nodes).value
+        trained = run_local(fedsdg.PROTOCOL, nodes).value
         return nodes["party-1"][0], trained.history
 
     driver, before = losses(y)

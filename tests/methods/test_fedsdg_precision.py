@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from fedsift.methods.fedsdg.layer import GuestLayer, OpenLayer, OwnedLayer, sum_of_outputs
+from fedsift.methods.fedsdg.layer import EvaluatorLayer, OpenLayer, OwnedLayer, sum_of_outputs
 from fedsift.methods.fedsdg.layer_numbers import LayerNumbers
 
 SHAPES = [(256, 16, 16), (32, 4, 2), (64, 16, 1)]
@@ -26,10 +26,10 @@ class Layer:
         self._noise = np.random.default_rng(5)
         self._blur = int(blur)
         self.owner = OwnedLayer(scheme, *shape, security_bits=128, elementwise=False)
-        self.guest = GuestLayer(self.owner.keys, *shape, elementwise=False)
+        self.evaluator = EvaluatorLayer(self.owner.keys, *shape, elementwise=False)
         integers = numbers.weights(weights)
         sent = self.owner.new_share(np.zeros_like(integers))
-        self.guest.take_share(sent, integers)
+        self.evaluator.take_share(sent, integers)
 
     def _blurred(self, shape):
         return self._blur * self.numbers.blur(self._noise, shape)
@@ -37,14 +37,14 @@ class Layer:
     def forward(self, g):
         self.g = self.numbers.embedding(g)
         self.sealed = self.owner.encrypt(self.g), self.owner.encrypt_share()
-        masked = self.guest.forward(self.sealed[0])
-        blur = self._blurred((len(g), self.guest.share.shape[1]))
+        masked = self.evaluator.forward(self.sealed[0])
+        blur = self._blurred((len(g), self.evaluator.share.shape[1]))
         answer = self.owner.outputs(masked, self.g, blur, "outputs")
         total = sum_of_outputs(
             [answer],
-            [self.guest.output_mask(len(g))],
-            (len(g), self.guest.share.shape[1]),
-            self.guest.modulus,
+            [self.evaluator.output_mask(len(g))],
+            (len(g), self.evaluator.share.shape[1]),
+            self.evaluator.modulus,
             pairwise=False,
         )
         return self.numbers.outputs_as_reals(total)
@@ -52,15 +52,15 @@ class Layer:
     def backward(self, delta):
         rounded, shown = self.numbers.gradient(delta), self.numbers.shown_gradient(delta)
         blur = self._blurred(self.g.shape)
-        weights, inputs = self.guest.backward(*self.sealed, rounded, shown, blur)
+        weights, inputs = self.evaluator.backward(*self.sealed, rounded, shown, blur)
         gradient = self.owner.input_gradient(inputs, len(delta))
         self.owner.update(weights)
         return self.numbers.input_gradients_as_reals(gradient)
 
     def weights(self):
         """Both shares together, which no party ever has."""
-        modulus = self.guest.modulus
-        difference = self.guest.share.astype(object) - self.owner.share.astype(object)
+        modulus = self.evaluator.modulus
+        difference = self.evaluator.share.astype(object) - self.owner.share.astype(object)
         folded = (difference + modulus // 2) % modulus - modulus // 2 if modulus else difference
         return np.ldexp(folded.astype(np.float64), -self.numbers.weight_bits)
 

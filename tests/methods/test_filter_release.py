@@ -9,7 +9,7 @@ import pytest
 
 import fedsift as fs
 from fedsift.data import PartyTable, Target
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.errors import ParameterError, PolicyViolation
 from fedsift.methods.filter import (
     coordinator as filters_horizontal,
@@ -175,7 +175,7 @@ class TestWhoLearnsWhat:
             }
             nodes = filters_horizontal.build_nodes(federation.tables, targets, params)
             protocol = filters_horizontal.PROTOCOL
-            outcome = run_embedded(protocol, nodes, keep_frames=True)
+            outcome = run_local(protocol, nodes, keep_frames=True)
             seen = received(
                 outcome,
                 "party-1",

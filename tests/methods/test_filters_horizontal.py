@@ -8,7 +8,7 @@ from sklearn.feature_selection import chi2, f_classif
 
 import fedsift as fs
 from fedsift.data import PartyTable, Target, synthetic
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.errors import ParameterError
 from fedsift.methods.filter import coordinator as filters_horizontal
 from fedsift.methods.filter.horizontal_messages import MaskedSums
@@ -88,7 +88,7 @@ def test_one_masked_answer_looks_random_and_the_sum_does_not():
     def answers(seed):
         federation = fs.split_horizontal(X, y, 2, random_state=seed)
         nodes = filters_horizontal.build_nodes(federation.tables, federation.targets, params)
-        outcome = run_embedded(filters_horizontal.PROTOCOL, nodes, keep_frames=True)
+        outcome = run_local(filters_horizontal.PROTOCOL, nodes, keep_frames=True)
         masked = received(outcome, "coordinator", MaskedSums, protocol=filters_horizontal.PROTOCOL)
         return [m.sums.array() for m in masked], outcome.value.scores
 

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fedsift as fs
 from fedsift.crypto.masking import unmask_sum
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.errors import (
     ColumnError,
     ParameterError,
@@ -42,7 +42,7 @@ def run(federation, **settings):
     """A run with open frames: outcome and nodes."""
     params = Params(n_iterations=5, n_particles=8, seed=0, **{"n_rounds": 1, **settings})
     nodes = fpso.build_nodes(federation.tables, federation.targets, params)
-    return run_embedded(fpso.PROTOCOL, nodes, keep_frames=True), nodes
+    return run_local(fpso.PROTOCOL, nodes, keep_frames=True), nodes
 
 
 def seen_by_third_party(outcome, kind):
@@ -331,7 +331,7 @@ def test_the_local_baseline_is_what_parties_propose_without_exchange():
     params = Params(mode="best-of-local", n_iterations=5, n_rounds=2, n_particles=8, seed=0)
     local = fpso_baselines.local_subsets(federation, params)
     nodes = fpso.build_nodes(federation.tables, federation.targets, params)
-    outcome = run_embedded(fpso.PROTOCOL, nodes, keep_frames=True)
+    outcome = run_local(fpso.PROTOCOL, nodes, keep_frames=True)
     proposed = {
         s.mask.array().tobytes() for s in seen_by_third_party(outcome, fpso_messages.LocalSubset)
     }
@@ -380,7 +380,7 @@ def test_impossible_accuracies_stop_the_run(aggregation, settings):
     table = federation.tables["party-2"]
     boaster = Boaster(table, federation.targets["party-2"], params)
     with pytest.raises(ProtocolError, match="do not add up"):
-        run_embedded(fpso.PROTOCOL, {**nodes, "party-2": (boaster,)})
+        run_local(fpso.PROTOCOL, {**nodes, "party-2": (boaster,)})
 
 
 def test_a_party_with_other_columns_stops_the_run():
@@ -390,7 +390,7 @@ def test_a_party_with_other_columns_stops_the_run():
     nodes = fpso.build_nodes(federation.tables, federation.targets, params)
     narrow = Narrow(federation.tables["party-2"], federation.targets["party-2"], params)
     with pytest.raises(ProtocolError, match="different numbers of columns"):
-        run_embedded(fpso.PROTOCOL, {**nodes, "party-2": (narrow,)})
+        run_local(fpso.PROTOCOL, {**nodes, "party-2": (narrow,)})
 
 
 def test_columns_are_aligned_by_name():

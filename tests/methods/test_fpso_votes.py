@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import fedsift as fs
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.errors import ParameterError, PolicyViolation, ProtocolError
 from fedsift.methods.fpso import block_votes
 from fedsift.methods.fpso import (
@@ -46,7 +46,7 @@ def selector(epsilon=2.0, **settings):
 def run(params, own=None):
     own = own or federation()
     nodes = fpso.build_nodes(own.tables, own.targets, params)
-    return run_embedded(fpso.PROTOCOL, nodes, keep_frames=True), nodes, own
+    return run_local(fpso.PROTOCOL, nodes, keep_frames=True), nodes, own
 
 
 def ballots(own, params):
@@ -134,7 +134,7 @@ class TestWhoLearnsWhat:
         nodes = fpso.build_nodes(own.tables, own.targets, params)
         nodes["third-party"] = (Greedy(params),)
         with pytest.raises(fs.errors.FedsiftError, match="would spend more than epsilon 1"):
-            run_embedded(fpso.PROTOCOL, nodes)
+            run_local(fpso.PROTOCOL, nodes)
         assert nodes["party-1"][0].budget.total == pytest.approx(1.0)
 
     def test_different_columns_are_refused(self):
@@ -149,7 +149,7 @@ class TestWhoLearnsWhat:
         nodes = fpso.build_nodes(own.tables, own.targets, params)
         nodes["party-2"] = (Wide(own.tables["party-2"], own.targets["party-2"], params),)
         with pytest.raises(ProtocolError, match="different numbers of columns"):
-            run_embedded(fpso.PROTOCOL, nodes)
+            run_local(fpso.PROTOCOL, nodes)
 
     def test_the_result_tells_nothing_that_a_party_knows_of_its_own_rows(self):
         X, y = task()
@@ -192,8 +192,8 @@ class TestBetweenOrganisations:
 
     def test_sites_vote_and_only_noisy_votes_cross(self):
         job, homes = self.job()
-        chair, ended = at_sites(job, homes)
-        result = ended[chair].value
+        coordinator, ended = at_sites(job, homes)
+        result = ended[coordinator].value
         assert result.parameters["privacy"]["spent"] == dict.fromkeys(job.parties, 3.0)
         kinds = {row.kind for row in result.disclosures}
         assert kinds == {"outline", "schema", "noisy-votes", "selection"}

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fedsift.data import Federation, catalog, split_vertical, synthetic
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.errors import ColumnError, DataError, ParameterError, PartyFailed
 from fedsift.methods.interaction import label_owner as interaction
 from fedsift.methods.interaction import measures
@@ -52,7 +52,7 @@ def test_without_noise_every_number_is_the_simulated_one(measure):
     X, y = labelled(90, 5, 3)
     federation = split_vertical(X, y, [[2, 0], [1], [4, 3]], names=["a", "b", "c"])
     nodes = nodes_of(federation, measure=measure, noise_bits=None, scheme="plain")
-    found = run_embedded(interaction.PROTOCOL, nodes).value
+    found = run_local(interaction.PROTOCOL, nodes).value
     places = []
     for party, number in found.features:
         names = nodes[party][-1].facts()["names"]
@@ -68,9 +68,7 @@ def test_plain_and_secure_are_identical():
     X, y = labelled(70, 5, 2)
     federation = split_vertical(X, y, 2, random_state=0)
     values = [
-        run_embedded(
-            interaction.PROTOCOL, nodes_of(federation, scheme=scheme, noise_bits=None)
-        ).value
+        run_local(interaction.PROTOCOL, nodes_of(federation, scheme=scheme, noise_bits=None)).value
         for scheme in ("bgv", "plain")
     ]
     assert values[0].order == values[1].order
@@ -251,7 +249,7 @@ def test_an_owner_that_sends_values_out_of_range_is_named():
     liar = nodes["liar"][0]
     liar._own = OwnColumns(liar._own.values * 40, liar._own.scalars)
     with pytest.raises(PartyFailed, match=r"liar.*possible range"):
-        run_embedded(interaction.PROTOCOL, nodes)
+        run_local(interaction.PROTOCOL, nodes)
 
 
 @pytest.mark.parametrize("scheme", ["bgv", "plain"])
@@ -264,7 +262,7 @@ def test_a_single_value_that_is_not_binary_is_noticed(scheme):
     values[7] = -1
     liar._own = OwnColumns(values, liar._own.scalars)
     with pytest.raises(PartyFailed, match=r"liar.*zeros and ones"):
-        run_embedded(interaction.PROTOCOL, nodes)
+        run_local(interaction.PROTOCOL, nodes)
 
 
 def test_an_owner_with_other_rows_is_refused():
@@ -273,7 +271,7 @@ def test_an_owner_with_other_rows_is_refused():
     nodes = nodes_of(federation, scheme="plain")
     nodes["a"] = (interaction.LabelOwner(federation.target, 61, Params()), *nodes["a"][1:])
     with pytest.raises(PartyFailed, match="61 rows"):
-        run_embedded(interaction.PROTOCOL, nodes)
+        run_local(interaction.PROTOCOL, nodes)
 
 
 def test_the_plan_names_the_parameters_and_sends_nothing():

@@ -7,7 +7,7 @@ import pytest
 import fedsift as fs
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.data import split_vertical
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.engine.session import Address, Session
 from fedsift.errors import PolicyViolation, UndeclaredFlow
 from fedsift.methods.interaction import label_owner as interaction
@@ -23,7 +23,7 @@ def run(X, y, **settings):
     nodes = interaction.build_nodes(
         federation.tables, federation.label_holder, federation.target, len(y), params
     )
-    return run_embedded(interaction.PROTOCOL, nodes, keep_frames=True), nodes
+    return run_local(interaction.PROTOCOL, nodes, keep_frames=True), nodes
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,11 @@ import pytest
 
 import fedsift as fs
 from fedsift.data.part import read_part
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.errors import PartyFailed, PolicyViolation
-from fedsift.jobs import collect as findings
-from fedsift.jobs import setup as meeting
+from fedsift.jobs import collect, setup
 from fedsift.jobs.collect import ResultNeeds, is_fixed
-from fedsift.jobs.run import Home, run_joint
+from fedsift.jobs.run import LocalParty, run_joint
 from fedsift.jobs.setup_messages import (
     Agreement,
     Briefing,
@@ -45,14 +44,14 @@ def meet(job, homes, tamper=None):
     seats = {party: Seat(home.policy, home.load) for party, home in homes.items()}
     if job.neutral is not None:
         seats[job.neutral] = Seat(OPEN)
-    nodes = meeting.build_nodes(terms, seats)
+    nodes = setup.build_nodes(terms, seats)
     if tamper is not None:
         tamper(nodes)
     policies = {party: home.policy for party, home in homes.items()}
-    return run_embedded(meeting.PROTOCOL, nodes, keep_frames=True, policies=policies), nodes
+    return run_local(setup.PROTOCOL, nodes, keep_frames=True, policies=policies), nodes
 
 
-def told(outcome, party, protocol=meeting.PROTOCOL):
+def told(outcome, party, protocol=setup.PROTOCOL):
     """Everything a party received, decoded from its bytes."""
     codec = Codec(protocol.messages)
     return list(outcome.transcript.messages(party, codec, list(protocol.messages)))
@@ -72,7 +71,7 @@ def leaves(value):
 
 
 class TestWhoLearnsWhat:
-    def test_the_chair_of_a_vertical_job_learns_outlines(self):
+    def test_the_coordinator_of_a_vertical_job_learns_outlines(self):
         job = vertical("filter", ("bank", "shop", "mill"), n_features_to_select=1)
 
         outcome, _ = meet(job, columns_homes(job))
@@ -85,7 +84,7 @@ class TestWhoLearnsWhat:
             OwnOutline(78, ("visits", "spend"), (), "none", kinds, None),
         ]
 
-    def test_a_guest_learns_no_names_and_no_rows_of_other_guests(self):
+    def test_a_participant_learns_no_names_and_no_rows_of_other_participants(self):
         job = vertical("filter", ("bank", "shop", "mill"), n_features_to_select=1)
         terms = job.terms(job.selector())
 
@@ -114,7 +113,7 @@ class TestWhoLearnsWhat:
         assert (brief.n_rows, brief.n_features, brief.labels) == (80, 6, "classes")
         assert not {name for own in COLUMNS.values() for name in own} & leaves(brief)
 
-    def test_words_reach_a_neutral_chair_as_digests_and_others_not_at_all(self):
+    def test_words_reach_a_neutral_coordinator_as_digests_and_others_not_at_all(self):
         columns = ["income", "region"]
         job = horizontal("filter", score="mi", n_features_to_select=1)
 
@@ -182,25 +181,25 @@ class TestRefusals:
             meet(job, columns_homes(job, policies={"shop": forbidden}))
 
     def test_words_without_a_secret_are_refused(self):
-        """A chair that leaves out the dealing could try guesses against plain digests."""
+        """A coordinator that leaves out the dealing could try guesses against plain digests."""
         job = horizontal("filter", score="mi", n_features_to_select=1)
 
         async def impatient(self, outlines, net):
-            await net.ask("guest", WordsWanted(None, None), Words)
+            await net.ask("participant", WordsWanted(None, None), Words)
 
         def tamper(nodes):
-            chair = nodes["coordinator"][0]
-            chair._number_words = impatient.__get__(chair)
+            coordinator = nodes["coordinator"][0]
+            coordinator._number_words = impatient.__get__(coordinator)
 
         with pytest.raises(PartyFailed, match="no secret"):
             meet(job, rows_homes(["income", "region"]), tamper)
 
-    def test_a_chair_that_makes_up_columns_is_refused(self):
+    def test_a_coordinator_that_makes_up_columns_is_refused(self):
         job = horizontal("dcfs", labelled=False, n_features_to_select=1)
 
         def tamper(nodes):
-            chair = nodes["coordinator"][0]
-            chair._agreement = lambda agreed: Agreement(("income", "wealth"), {})
+            coordinator = nodes["coordinator"][0]
+            coordinator._agreement = lambda agreed: Agreement(("income", "wealth"), {})
 
         with pytest.raises(PartyFailed, match="otherwise than it is"):
             meet(job, rows_homes(["income", "hours"]), tamper)
@@ -209,7 +208,7 @@ class TestRefusals:
         job = horizontal("fpso")
         homes = rows_homes(["income", "hours"])
         part = read_part("west", rows_sources(["income", "hours"])["west"][["income", "hours"]])
-        homes["west"] = Home.of(part)
+        homes["west"] = LocalParty.of(part)
 
         with pytest.raises(PartyFailed, match="'west' has no labels"):
             meet(job, homes)
@@ -219,7 +218,8 @@ class TestRefusals:
         rows = {"north": frame[:30], "south": frame[30:50], "west": frame[50:]}
         for job in (horizontal("fpso"), horizontal("filter", n_features_to_select=1)):
             homes = {
-                party: Home.of(read_part(party, own, label="paid")) for party, own in rows.items()
+                party: LocalParty.of(read_part(party, own, label="paid"))
+                for party, own in rows.items()
             }
             with pytest.raises(fs.errors.ValueProblem, match="one class only"):
                 meet(job, homes)
@@ -228,7 +228,7 @@ class TestRefusals:
         job = vertical("filter", ("bank", "shop"), ids=False, n_features_to_select=1)
         homes = columns_homes(job)
         short = read_part("shop", people()[["visits", "spend"]][:70])
-        homes["shop"] = Home.of(short)
+        homes["shop"] = LocalParty.of(short)
 
         with pytest.raises(fs.errors.AlignmentError, match="'bank' has 80 rows but 'shop' has 70"):
             meet(job, homes)
@@ -241,15 +241,15 @@ class TestRefusals:
 
 
 class TestFindings:
-    def find(self, facts, asked, *, remarks=(), chair=None):
+    def find(self, facts, asked, *, remarks=(), coordinator=None):
         here = {
-            "bank": chair or findings.Chair({"shop": ("visits", "spend")}, asked),
-            "shop": findings.Guest("shop", ["visits", "spend"], facts, remarks),
+            "bank": coordinator or collect.Coordinator({"shop": ("visits", "spend")}, asked),
+            "shop": collect.Participant("shop", ["visits", "spend"], facts, remarks),
         }
-        nodes = findings.build_nodes("bank", None, ["bank", "shop"], here)
-        return run_embedded(findings.PROTOCOL, nodes, keep_frames=True)
+        nodes = collect.build_nodes("bank", None, ["bank", "shop"], here)
+        return run_local(collect.PROTOCOL, nodes, keep_frames=True)
 
-    def test_the_chair_learns_which_feature_is_which_and_fixed_remarks(self):
+    def test_the_coordinator_learns_which_feature_is_which_and_fixed_remarks(self):
         fixed = ["1 of 2 columns of 'shop' have the same value in every row."]
         own = ["shop: missing values of 1 features count as their mean.", "shop: secret 7.25"]
 
@@ -272,18 +272,18 @@ class TestFindings:
     @pytest.mark.parametrize("order", [(0, 0), (0,), (1, 2), (0, 1, 1)])
     def test_an_order_of_other_features_is_that_partys_failure(self, order, monkeypatch):
         async def lie(self, ask, net):
-            return findings.SecretOrder(order)
+            return collect.SecretOrder(order)
 
-        monkeypatch.setitem(findings.Guest.handlers, findings.OrderWanted, lie)
+        monkeypatch.setitem(collect.Participant.handlers, collect.OrderWanted, lie)
 
         with pytest.raises(PartyFailed, match="'shop'"):
             self.find({"names": ["spend", "visits"]}, ResultNeeds(order=True))
 
     def test_free_text_is_that_partys_failure(self, monkeypatch):
         async def chat(self, ask, net):
-            return findings.Remarks(("shop: customer 12 owes 7.25.",), ())
+            return collect.Remarks(("shop: customer 12 owes 7.25.",), ())
 
-        monkeypatch.setitem(findings.Guest.handlers, findings.RemarksWanted, chat)
+        monkeypatch.setitem(collect.Participant.handlers, collect.RemarksWanted, chat)
 
         with pytest.raises(PartyFailed, match="none of the known sentences"):
             self.find({}, ResultNeeds())
@@ -315,7 +315,7 @@ class TestFindings:
                 for party, names in own.items()
             }
             homes = {
-                party: Home.of(
+                party: LocalParty.of(
                     read_part(party, table, label="paid" if party == "bank" else None), policy
                 )
                 for party, table in tables.items()
@@ -338,8 +338,8 @@ def test_ids_outside_the_intersection_stay_at_home():
     class Keeping:
         home = None
 
-        def play(self, protocol, nodes, **options):
-            outcome = run_embedded(protocol, nodes, **(options | {"keep_frames": True}))
+        def run(self, protocol, nodes, **options):
+            outcome = run_local(protocol, nodes, **(options | {"keep_frames": True}))
             frames.extend(entry.frame for entry in outcome.transcript.entries)
             return outcome
 

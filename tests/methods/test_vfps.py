@@ -8,7 +8,7 @@ import pytest
 
 from fedsift.crypto.shuffle import SecretOrder
 from fedsift.data import Federation, PartyTable
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.methods.vfps import leader as vfps
 from fedsift.methods.vfps import search
 from fedsift.methods.vfps.distances import Params, Ranking, part_of_distance, standardised
@@ -112,7 +112,7 @@ def test_separate_groups_equal_the_oracle_on_the_queries_they_had(parties, own, 
         return chunk
 
     leader._collect = noting
-    outcome = run_embedded(vfps.PROTOCOL, nodes, protected=False)
+    outcome = run_local(vfps.PROTOCOL, nodes, protected=False)
     found = scores(outcome)
     assert len(found) >= 4
     for group, value in found.items():

@@ -5,7 +5,7 @@ import pytest
 
 from fedsift.crypto.shuffle import SecretOrder
 from fedsift.data import split_vertical
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.methods.vfps import leader as vfps
 from fedsift.methods.vfps.blinding import SUM_BITS
 from fedsift.methods.vfps.distances import Params, Ranking, cap_bits, part_bits, standardised
@@ -29,7 +29,7 @@ def test_distances_beyond_the_cap_do_not_disturb_near_ones():
     federation = split_vertical(X, y, 3, label_holder=None)
     params = Params(n_queries=60, seed=0, strategy="shapley", n_groups=12, scheme="plain")
     nodes = vfps.build_nodes(federation.tables, "label-holder", federation.target, params)
-    outcome = run_embedded(vfps.PROTOCOL, nodes, protected=False)
+    outcome = run_local(vfps.PROTOCOL, nodes, protected=False)
     queries = [q for q in nodes["label-holder"][0]._queries.tolist() if q >= 5]
     assert len(queries) >= 50
     labels = Alike(federation.target.codes)

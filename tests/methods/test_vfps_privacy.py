@@ -124,10 +124,10 @@ def test_sums_are_blinded_afresh_for_every_group_and_query():
 
     for scheme in ("plain", "bgv"):
         owner = blinding.own_sums(scheme)
-        guest = blinding.join_sums(owner.keys)
+        evaluator = blinding.join_sums(owner.keys)
         numbers = np.arange(0, 3000, 7, dtype=np.int64)[::-1].copy()
-        parts = {p: blinding.seal_vector(guest, numbers) for p in ("a", "b")}
-        loaded = blinding.LoadedParts(guest, parts, len(numbers))
+        parts = {p: blinding.seal_vector(evaluator, numbers) for p in ("a", "b")}
+        loaded = blinding.LoadedParts(evaluator, parts, len(numbers))
         half = len(numbers) // 2
         views = [
             blinding.open_vector(
@@ -150,12 +150,14 @@ def test_blinded_sums_are_exact_at_the_ends_of_their_range(scheme):
     from fedsift.methods.vfps import blinding
 
     owner = blinding.own_sums(scheme)
-    guest = blinding.join_sums(owner.keys)
-    step = blinding.alignment(guest)
+    evaluator = blinding.join_sums(owner.keys)
+    step = blinding.alignment(evaluator)
     segment = np.zeros(step * (-(-40 // step)), dtype=np.int64)
     segment[:4] = [0, 1, 2**31 - 2, 2**31 - 1]
-    parts = {str(i): blinding.seal_vector(guest, segment) for i in range(4)}
-    sealed = blinding.LoadedParts(guest, parts, len(segment)).blinded(list(parts), [len(segment)])
+    parts = {str(i): blinding.seal_vector(evaluator, segment) for i in range(4)}
+    sealed = blinding.LoadedParts(evaluator, parts, len(segment)).blinded(
+        list(parts), [len(segment)]
+    )
     opened = blinding.open_vector(owner, sealed, len(segment))
     differences = (opened[:4] - opened[0]).tolist()
     factor = differences[1] // 4
@@ -221,7 +223,7 @@ def test_the_aggregator_refuses_what_a_leader_did_not_declare():
 
 
 def _run_with(leader_class=None, aggregator=None, **settings):
-    from fedsift.engine import run_embedded
+    from fedsift.engine import run_local
     from fedsift.methods.vfps import distances as vfps_local
     from fedsift.methods.vfps import leader as vfps
 
@@ -232,7 +234,7 @@ def _run_with(leader_class=None, aggregator=None, **settings):
         nodes[fed.label_holder] = (leader_class(fed.target, None, params),)
     if aggregator is not None:
         nodes[vfps.AGGREGATOR] = (aggregator,)
-    return run_embedded(vfps.PROTOCOL, nodes, policies=dict.fromkeys(nodes, ALLOWING))
+    return run_local(vfps.PROTOCOL, nodes, policies=dict.fromkeys(nodes, ALLOWING))
 
 
 def test_a_query_asked_again_is_refused_in_separate_designs():
@@ -286,7 +288,7 @@ def distances(scheme, blob):
          "rounded parts"],
 )  # fmt: skip
 def test_a_party_that_answers_nonsense_ends_the_run_with_a_clear_error(strategy, answer):
-    from fedsift.engine import run_embedded
+    from fedsift.engine import run_local
     from fedsift.methods.vfps import distances as vfps_local
     from fedsift.methods.vfps import leader as vfps
 
@@ -296,7 +298,7 @@ def test_a_party_that_answers_nonsense_ends_the_run_with_a_clear_error(strategy,
     liar = type("OneLiar", (Liar,), {"answer": staticmethod(answer)})
     nodes["party-2"] = (liar(fed.tables["party-2"], params),)
     with pytest.raises(PartyFailed):
-        run_embedded(vfps.PROTOCOL, nodes, timeout_seconds=20)
+        run_local(vfps.PROTOCOL, nodes, timeout_seconds=20)
 
 
 def test_the_ledger_says_who_learned_what():
@@ -333,10 +335,10 @@ def test_the_noise_of_a_blinded_sum_stays_below_what_the_flooding_covers(monkeyp
 
     monkeypatch.setattr(SealPublic, "hide_circuit", measured)
     owner = blinding.own_sums("bgv")
-    guest = blinding.join_sums(owner.keys)
+    evaluator = blinding.join_sums(owner.keys)
     numbers = np.random.default_rng(0).integers(0, 2**30, 8192)
-    parts = {str(i): blinding.seal_vector(guest, numbers) for i in range(20)}
-    loaded = blinding.LoadedParts(guest, parts, 8192)
+    parts = {str(i): blinding.seal_vector(evaluator, numbers) for i in range(20)}
+    loaded = blinding.LoadedParts(evaluator, parts, 8192)
     for _ in range(5):
         loaded.blinded(list(parts), [1] * 8192)
     assert len(bounds) == 5

@@ -37,10 +37,10 @@ def homes_of(job):
 def keeping(place):
     """A script that keeps every site's checkpoints in a folder of that site's name."""
 
-    def script(job, homes, player):
-        site = next(iter(player.home)) if job.neutral not in player.home else HUB
+    def script(job, homes, engine):
+        site = next(iter(engine.home)) if job.neutral not in engine.home else HUB
         selector = job.selector(checkpoint=place / site)
-        return run_joint(job, homes, player, selector=selector)
+        return run_joint(job, homes, engine, selector=selector)
 
     return script
 
@@ -52,17 +52,17 @@ def test_a_run_between_sites_goes_on_after_one_of_them_failed(name, tmp_path, mo
     whole = run_joint(job, homes)
     with monkeypatch.context() as patched:
         failing_party(patched, failing, last)
-        chair, ended = at_sites(job, homes, keeping(tmp_path))
-    error = ended[chair].error
+        coordinator, ended = at_sites(job, homes, keeping(tmp_path))
+    error = ended[coordinator].error
     assert isinstance(error, PartyFailed)
     assert (error.party, error.message) == (failing, last)
     for site in tmp_path.iterdir():
         owners = {path.name.split(".")[0] for path in site.iterdir()}
         assert owners == {job.neutral if site.name == HUB else site.name}
 
-    chair, ended = at_sites(job, homes, keeping(tmp_path))
+    coordinator, ended = at_sites(job, homes, keeping(tmp_path))
     assert [end.error for end in ended.values()] == [None] * len(ended)
-    resumed = ended[chair].value
+    resumed = ended[coordinator].value
     assert resumed.selected == whole.selected
     assert resumed.ranking == whole.ranking
     assert resumed.participants == whole.participants

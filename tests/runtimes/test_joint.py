@@ -12,8 +12,8 @@ import pytest
 import fedsift as fs
 from fedsift.config.toml_write import toml_text
 from fedsift.crypto.envelope import OrganisationKey
-from fedsift.data.remote_table import TableOutline, TargetOutline
-from fedsift.deploy.letters import warrant_job
+from fedsift.data.remote_table import RemoteTable, TargetOutline
+from fedsift.deploy.letters import sign_job
 from fedsift.deploy.member import Member
 from fedsift.deploy.site import OWN_FILE, make_site
 from fedsift.deploy.site_files import HUB, HUB_FILE, SITE_FILE, public_text
@@ -25,7 +25,7 @@ from fedsift.errors import (
     PolicyViolation,
     UndeclaredFlow,
 )
-from fedsift.jobs.run import Home, plan_joint, run_joint
+from fedsift.jobs.run import LocalParty, plan_joint, run_joint
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.fpso.messages import Candidates
 from fedsift.methods.fpso.third_party import Participant
@@ -121,12 +121,12 @@ class TestInOneProcess:
         renamed = replace(part, ids=others)
 
         with pytest.raises(AlignmentError, match="No id is common"):
-            run_joint(job, homes | {"shop": Home.of(renamed)})
+            run_joint(job, homes | {"shop": LocalParty.of(renamed)})
 
 
 class TestOutlines:
     def test_values_elsewhere_cannot_be_read(self):
-        table = TableOutline("shop", ("visits",), 40)
+        table = RemoteTable("shop", ("visits",), 40)
         assert (table.n_rows, table.n_columns, table.feature_names) == (40, 1, ("visits",))
         for touch in (
             lambda: table.columns,
@@ -227,7 +227,7 @@ class Federation:
         """Every member's report."""
         text = self.job.to_text()
         publics = {name: key.public for name, key in self.keys.items()}
-        warrants = warrant_job(text, SUBMITTER, self.submitter, publics)
+        warrants = sign_job(text, SUBMITTER, self.submitter, publics)
         hub, reports = MemoryHub(), {}
         members = {
             name: Member(name, self.folder / name, text, warrants, session="run 1")
@@ -350,7 +350,7 @@ class TestMembers:
     @pytest.mark.parametrize(
         ("changes", "kind", "word"),
         [
-            ({"accepts": {"drivers": ["shop"]}}, PolicyViolation, "'bank' as the chair"),
+            ({"accepts": {"drivers": ["shop"]}}, PolicyViolation, "'bank' as the coordinator"),
             ({"accepts": {"submitters": {}}}, BadEnvelope, "does not know the submitter"),
             ({"keys": {"pinned": {}}}, PolicyViolation, "does not accept 'bank'"),
             ({"party": {"name": "shopp"}}, JobError, "'shopp'"),

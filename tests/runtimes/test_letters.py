@@ -12,15 +12,15 @@ from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy import member as members
 from fedsift.deploy.letters import (
     Report,
-    check_warrant,
     fingerprint_of,
     job_arguments,
     job_text,
     open_news,
     open_report,
     seal_report,
+    sign_job,
     telling,
-    warrant_job,
+    verify_job,
 )
 from fedsift.deploy.member import Member, refusal
 from fedsift.errors import (
@@ -54,7 +54,7 @@ class Federation:
     def warrants(self, job=JOB, key="ann"):
         """The submitter's word; ``key`` is whose it really is."""
         public = {name: self.public[name] for name in MEMBERS.values()}
-        return warrant_job(job, "ann", self.keys[key], public)
+        return sign_job(job, "ann", self.keys[key], public)
 
 
 @dataclass
@@ -82,11 +82,11 @@ class Work:
     def tells_news(self):
         return self.federation.live and self.name == MEMBERS["a"]
 
-    def run(self, player, observer=None):
+    def run(self, engine, observer=None):
         if self.name == self.federation.failing:
             raise self.federation.error
         nodes = {"a": (Asker(),), "b": (Answerer(),), "h": (Helper(),)}
-        value = player.play(TOY, at_home(player, nodes), observer=observer).value
+        value = engine.run(TOY, at_home(engine, nodes), observer=observer).value
         return None if value is None else bytes(value)
 
 
@@ -127,7 +127,7 @@ def run_all(federation, played=None):
     return {n: open_report(raw, "ann", key, n, public[n], JOB) for n, raw in letters.items()}
 
 
-def test_the_chair_reports_the_result(federation):
+def test_the_coordinator_reports_the_result(federation):
     reports = run_all(federation)
     assert telling(reports.values()) == reports["bank"]
     assert reports["bank"].result == bytes([33])
@@ -146,7 +146,7 @@ def test_a_failure_is_reported_with_its_party_and_without_data(federation):
     assert not any(SECRET in str(report) for report in reports.values())
 
 
-def test_a_submitter_who_watches_is_told_the_chairs_own_view(federation):
+def test_a_submitter_who_watches_is_told_the_coordinators_own_view(federation):
     federation.live, played = True, {}
     run_all(federation, played)
     keys, public = federation.keys, federation.public
@@ -274,7 +274,7 @@ def test_a_job_travels_as_text_that_no_engine_reads_as_its_own(federation):
 def test_a_warrant_that_is_none_is_refused(federation):
     keys, public = federation.keys, federation.public
     with pytest.raises(BadEnvelope):
-        check_warrant(JOB, "bank", keys["bank"], "ann", public["ann"], "00" * 32)
+        verify_job(JOB, "bank", keys["bank"], "ann", public["ann"], "00" * 32)
 
 
 def test_the_hub_learns_a_code_and_the_log_no_data(caplog):

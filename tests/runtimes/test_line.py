@@ -6,7 +6,7 @@ import pytest
 
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.engine.remote import secure_transport as sealed
-from fedsift.engine.remote.secure_transport import SealedLine
+from fedsift.engine.remote.secure_transport import SecureTransport
 from fedsift.errors import BadEnvelope, Disagreement, RunEnded, SiteUnreachable
 from fedsift.testing.memory import Lost, MemoryHub, Parcel
 from relay_helpers import Sites
@@ -91,7 +91,7 @@ def test_the_hub_cannot_speak_for_a_site():
     sites, bank, _, echo = connected()
     bank.request("shop", b"true", LIMIT)
     *_, true = sites.hub.parcels
-    forger = SealedLine(
+    forger = SecureTransport(
         sites.hub.line("bank"),
         OrganisationKey.generate(),
         {"shop": sites.keys["shop"].public},

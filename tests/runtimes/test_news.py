@@ -5,7 +5,7 @@ import pytest
 
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy.letters import open_news, seal_news
-from fedsift.engine.snapshot import News, NewsDesk
+from fedsift.engine.snapshot import ProgressSnapshot, ProgressTracker
 from fedsift.errors import BadEnvelope
 from fedsift.jobs.run import run_joint
 from fedsift.protocol import Policy
@@ -25,17 +25,17 @@ SAME = ("learner", "about", "kind", "form", "key_owner", "message")
 
 
 def watched(job, homes):
-    """The result, and what the chair's site knew when it had ended."""
+    """The result, and what the coordinator's site knew when it had ended."""
     desks = {}
 
-    def script(job, own, player):
+    def script(job, own, engine):
         (site,) = own or [HUB]
-        desks[site] = NewsDesk(site)
-        return run_joint(job, own, player, observer=desks[site])
+        desks[site] = ProgressTracker(site)
+        return run_joint(job, own, engine, observer=desks[site])
 
-    chair, ended = at_sites(job, homes, script)
+    coordinator, ended = at_sites(job, homes, script)
     assert {site: end.error for site, end in ended.items()} == dict.fromkeys(ended)
-    return ended[chair].value, desks[chair].news()
+    return ended[coordinator].value, desks[coordinator].news()
 
 
 def assert_tells_no_more(news, result):
@@ -129,7 +129,7 @@ class TestTheHub:
         return made
 
     def sealed(self, keys, number=1, site="bank"):
-        news = News(site, number, latest=self.SECRET, steps=({"step": 1, "n": number},))
+        news = ProgressSnapshot(site, number, latest=self.SECRET, steps=({"step": 1, "n": number},))
         return seal_news(news, site, keys[site], "ann", keys["ann"].public, "job")
 
     def report(self, hub, site, news):

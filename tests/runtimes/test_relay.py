@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fedsift.data import split_vertical
-from fedsift.engine import EMBEDDED, run_embedded
-from fedsift.engine.local import run_embedded as embedded
+from fedsift.engine import LOCAL_ENGINE, run_local
+from fedsift.engine.local import run_local as embedded
 from fedsift.engine.remote import server as relay_desk
 from fedsift.errors import ParameterError, PolicyViolation
 from fedsift.methods.execution import history_of
@@ -16,7 +16,7 @@ from fedsift.methods.filter import label_holder as filters
 from fedsift.methods.filter.ranking import Params
 from fedsift.methods.interaction import label_owner as interaction
 from fedsift.methods.interaction.messages import Params as InteractionParams
-from fedsift.protocol import Absent, Policy
+from fedsift.protocol import Policy, RemoteRole
 from helpers import bank_and_registry, labelled
 from relay_helpers import Sites, at_home
 from toy_protocol import TOY, Answerer, Asker, Helper, Question
@@ -28,8 +28,8 @@ def toy_nodes():
     return {"a": (Asker(),), "z": (Answerer(),), "b": (Answerer(),), "h": (Helper(),)}
 
 
-def play_toy(player):
-    return player.play(TOY, at_home(player, toy_nodes()))
+def play_toy(engine):
+    return engine.run(TOY, at_home(engine, toy_nodes()))
 
 
 def counts(outcome):
@@ -55,7 +55,7 @@ def all_well(ended):
     ids=["four sites", "two and two", "several parties at a site", "one site"],
 )
 def test_the_driver_sees_what_an_embedded_run_shows(members):
-    alone = run_embedded(TOY, toy_nodes())
+    alone = run_local(TOY, toy_nodes())
     outcome = all_well(Sites(members).run(play_toy))[members["a"]]
     assert outcome.value == alone.value == [33, 33]
     assert counts(outcome) == counts(alone)
@@ -64,14 +64,14 @@ def test_the_driver_sees_what_an_embedded_run_shows(members):
 
 
 def test_the_embedded_player_is_the_embedded_run():
-    assert EMBEDDED.home is None
-    assert run_embedded is embedded
-    assert counts(play_toy(EMBEDDED)) == counts(run_embedded(TOY, toy_nodes()))
+    assert LOCAL_ENGINE.home is None
+    assert run_local is embedded
+    assert counts(play_toy(LOCAL_ENGINE)) == counts(run_local(TOY, toy_nodes()))
 
 
 def test_other_sites_see_what_they_sent_and_received():
     outcomes = all_well(Sites(MEMBERS).run(play_toy))
-    alone = run_embedded(TOY, toy_nodes()).transcript.traffic()
+    alone = run_local(TOY, toy_nodes()).transcript.traffic()
     for party in ("z", "b", "h"):
         seen = outcomes[MEMBERS[party]]
         assert seen.value is None
@@ -81,8 +81,8 @@ def test_other_sites_see_what_they_sent_and_received():
 
 
 def test_frames_are_kept_where_they_were_seen():
-    def script(player):
-        return player.play(TOY, at_home(player, toy_nodes()), keep_frames=True)
+    def script(engine):
+        return engine.run(TOY, at_home(engine, toy_nodes()), keep_frames=True)
 
     outcomes = all_well(Sites(MEMBERS).run(script))
     helper = outcomes["site-h"].transcript
@@ -94,11 +94,11 @@ def test_frames_are_kept_where_they_were_seen():
 
 
 def test_stages_follow_each_other_with_any_driver():
-    def script(player):
+    def script(engine):
         values = []
         for driver, answerer in (("a", "z"), ("z", "a"), ("b", "z"), ("a", "b")):
             nodes = {driver: (Asker(),), answerer: (Answerer(),), "h": (Helper(),)}
-            values.append(player.play(TOY, at_home(player, nodes)).value)
+            values.append(engine.run(TOY, at_home(engine, nodes)).value)
         return values
 
     members = {"a": "site-a", "z": "site-z", "b": "site-b", "h": "site-h"}
@@ -114,7 +114,7 @@ def test_stages_follow_each_other_with_any_driver():
 def test_large_answers_are_fetched(monkeypatch):
     monkeypatch.setattr(relay_desk, "_INLINE_BYTES", 8)
     outcome = all_well(Sites(MEMBERS).run(play_toy))["site-a"]
-    assert counts(outcome) == counts(run_embedded(TOY, toy_nodes()))
+    assert counts(outcome) == counts(run_local(TOY, toy_nodes()))
 
 
 def test_the_vertical_filter_across_sites():
@@ -127,12 +127,12 @@ def test_the_vertical_filter_across_sites():
             federation.tables, federation.label_holder, federation.target, 60, params
         )
 
-    def script(player):
-        own = at_home(player, nodes())
-        outcome = player.play(filters.PROTOCOL, own)
-        return outcome, [role.facts() for party in player.home for role in own[party]]
+    def script(engine):
+        own = at_home(engine, nodes())
+        outcome = engine.run(filters.PROTOCOL, own)
+        return outcome, [role.facts() for party in engine.home for role in own[party]]
 
-    alone = run_embedded(filters.PROTOCOL, nodes())
+    alone = run_local(filters.PROTOCOL, nodes())
     found = all_well(Sites({"bank": "bank", "label-holder": "registry"}).run(script))
     outcome, _ = found["registry"]
     assert outcome.value.selected == alone.value.selected
@@ -154,10 +154,10 @@ def test_a_cloud_that_asks_back_and_owners_that_write_to_it():
             federation.tables, federation.label_holder, federation.target, 60, params
         )
 
-    def script(player):
-        return player.play(interaction.PROTOCOL, at_home(player, nodes()), protected=False)
+    def script(engine):
+        return engine.run(interaction.PROTOCOL, at_home(engine, nodes()), protected=False)
 
-    alone = run_embedded(interaction.PROTOCOL, nodes(), protected=False)
+    alone = run_local(interaction.PROTOCOL, nodes(), protected=False)
     members = {party: ("hub" if party == interaction.CLOUD else party) for party in nodes()}
     outcome = all_well(Sites(members).run(script))[federation.label_holder]
     assert outcome.value.order == alone.value.order
@@ -166,9 +166,9 @@ def test_a_cloud_that_asks_back_and_owners_that_write_to_it():
 
 
 def test_every_site_keeps_its_own_policy():
-    def script(player):
-        own = {party: Policy(may_not_reveal=("hints",)) for party in player.home if party == "h"}
-        return player.play(TOY, at_home(player, toy_nodes()), policies=own)
+    def script(engine):
+        own = {party: Policy(may_not_reveal=("hints",)) for party in engine.home if party == "h"}
+        return engine.run(TOY, at_home(engine, toy_nodes()), policies=own)
 
     ended = Sites(MEMBERS).run(script)
     with pytest.raises(PolicyViolation, match="policy of party 'h' forbids"):
@@ -180,19 +180,22 @@ def test_every_site_keeps_its_own_policy():
     ("nodes", "problem"),
     [
         ({"a": (Asker(),), "z": (Answerer(),)}, "'answerer' of party 'z' is played"),
-        ({"a": (Absent(Asker),), "z": (Absent(Answerer),)}, "'asker' of party 'a' is missing"),
-        ({"a": (Asker(),), "stranger": (Absent(Answerer),)}, "No site is known for party"),
-        ({"a": (Asker(),), "z": (Absent(Asker),)}, "2 driving roles"),
+        (
+            {"a": (RemoteRole(Asker),), "z": (RemoteRole(Answerer),)},
+            "'asker' of party 'a' is missing",
+        ),
+        ({"a": (Asker(),), "stranger": (RemoteRole(Answerer),)}, "No site is known for party"),
+        ({"a": (Asker(),), "z": (RemoteRole(Asker),)}, "2 driving roles"),
     ],
 )
 def test_roles_are_placed_where_their_party_lives(nodes, problem):
     sites = Sites({"a": "site-a", "z": "site-z"})
 
-    def script(player):
-        if player.home == ("a",):
-            player.play(TOY, nodes)
+    def script(engine):
+        if engine.home == ("a",):
+            engine.run(TOY, nodes)
         else:
-            player.play(TOY, {"a": (Absent(Asker),), "z": (Answerer(),)})
+            engine.run(TOY, {"a": (RemoteRole(Asker),), "z": (Answerer(),)})
 
     ended = sites.run(script)
     assert isinstance(ended["site-a"].error, ParameterError)
@@ -202,17 +205,17 @@ def test_roles_are_placed_where_their_party_lives(nodes, problem):
 
 def test_a_run_in_one_process_needs_every_role():
     with pytest.raises(ParameterError, match="roles of z are played elsewhere"):
-        run_embedded(TOY, {"a": (Asker(),), "z": (Absent(Answerer),)})
+        run_local(TOY, {"a": (Asker(),), "z": (RemoteRole(Answerer),)})
     with pytest.raises(ParameterError, match="roles of a are played elsewhere"):
-        run_embedded(TOY, {"a": (Absent(Asker),), "z": (Answerer(),)})
+        run_local(TOY, {"a": (RemoteRole(Asker),), "z": (Answerer(),)})
 
 
 def test_the_observer_is_told_at_every_site():
     seen = {}
 
-    def script(player):
-        steps = seen.setdefault(player.home[0], [])
-        return player.play(TOY, at_home(player, toy_nodes()), observer=steps.append)
+    def script(engine):
+        steps = seen.setdefault(engine.home[0], [])
+        return engine.run(TOY, at_home(engine, toy_nodes()), observer=steps.append)
 
     all_well(Sites(MEMBERS).run(script))
     assert [step.message for step in seen["a"]].count(Question.__name__) == 2

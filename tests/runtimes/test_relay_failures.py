@@ -6,7 +6,7 @@ import time
 import pytest
 
 from fedsift.deploy.letters import Report
-from fedsift.engine.remote.transport import Patience
+from fedsift.engine.remote.transport import Timeouts
 from fedsift.errors import (
     ColumnError,
     Disagreement,
@@ -32,10 +32,10 @@ OTHERS = ("site-b", "site-h")
 def script_with(**roles):
     """A script that plays the toy protocol, with some roles replaced."""
 
-    def script(player):
+    def script(engine):
         nodes = {"a": (Asker(),), "b": (Answerer(),), "h": (Helper(),)}
         nodes |= {party: (role,) for party, role in roles.items()}
-        return player.play(TOY, at_home(player, nodes)).value
+        return engine.run(TOY, at_home(engine, nodes)).value
 
     return script
 
@@ -123,7 +123,7 @@ def test_a_report_of_a_column_at_home_names_its_kind_only():
 def test_a_slow_site_is_waited_for():
     """It computes for much longer than a site may hold a question, so it says that it is busy."""
     slow = Waiting()
-    patience = Patience(exchange_seconds=20.0, hold_seconds=0.05, idle_seconds=30.0)
+    patience = Timeouts(exchange_seconds=20.0, hold_seconds=0.05, idle_seconds=30.0)
     polls = []
 
     def count(parcel, deliver):
@@ -141,9 +141,9 @@ def test_a_slow_site_is_waited_for():
 def test_a_site_that_is_slower_than_the_limit_fails_alone():
     slow = Waiting()
 
-    def script(player):
+    def script(engine):
         nodes = {"a": (Asker(),), "b": (slow,), "h": (Helper(),)}
-        return player.play(TOY, at_home(player, nodes), timeout_seconds=0.5)
+        return engine.run(TOY, at_home(engine, nodes), timeout_seconds=0.5)
 
     start = time.monotonic()
     ended = errors(Sites(MEMBERS).run(script))
@@ -157,7 +157,7 @@ def test_a_site_that_is_slower_than_the_limit_fails_alone():
 
 def test_a_site_that_vanishes_is_noticed_long_before_the_limit():
     hub, gone = Deaf(), Waiting()
-    patience = Patience(exchange_seconds=1.5, hold_seconds=0.2, idle_seconds=4.0)
+    patience = Timeouts(exchange_seconds=1.5, hold_seconds=0.2, idle_seconds=4.0)
     sites = Sites(MEMBERS, hub=hub, patience=patience).start(script_with(b=gone))
     assert gone.asked.wait(20)
     hub.lost.add("site-b")
@@ -172,7 +172,7 @@ def test_a_site_that_vanishes_is_noticed_long_before_the_limit():
 
 def test_sites_end_by_themselves_when_the_driver_vanishes():
     hub, busy = Deaf(), Waiting()
-    patience = Patience(exchange_seconds=1.5, hold_seconds=0.2, idle_seconds=4.0)
+    patience = Timeouts(exchange_seconds=1.5, hold_seconds=0.2, idle_seconds=4.0)
     sites = Sites(MEMBERS, hub=hub, patience=patience).start(script_with(b=busy))
     assert busy.asked.wait(20)
     hub.lost.add("site-a")
@@ -193,19 +193,19 @@ def test_a_driver_that_computes_for_long_keeps_the_others_waiting():
             time.sleep(5.0)
             return await super().drive(net)
 
-    patience = Patience(exchange_seconds=20.0, hold_seconds=0.2, idle_seconds=3.0)
+    patience = Timeouts(exchange_seconds=20.0, hold_seconds=0.2, idle_seconds=3.0)
     ended = Sites(MEMBERS, patience=patience).run(script_with(a=Slow()))
     assert ended["site-a"].value == [33]
     assert set(errors(ended).values()) == {None}
 
 
 def test_a_script_that_fails_at_one_site_ends_all_of_them():
-    def script(player):
+    def script(engine):
         play = script_with()
-        play(player)
-        if player.home == ("h",):
+        play(engine)
+        if engine.home == ("h",):
             raise PartyError("The table is gone.", "A table is needed.", "Look for it.")
-        return play(player)
+        return play(engine)
 
     ended = errors(Sites(MEMBERS).run(script))
     assert isinstance(ended["site-h"], PartyError)
@@ -215,20 +215,20 @@ def test_a_script_that_fails_at_one_site_ends_all_of_them():
 
 
 def test_a_refusal_by_policy_keeps_its_kind_from_anywhere():
-    def script(player):
-        if player.home == ("b",):
+    def script(engine):
+        if engine.home == ("b",):
             raise PolicyViolation("The policy of party 'b' forbids this.")
-        return script_with()(player)
+        return script_with()(engine)
 
     ended = errors(Sites(MEMBERS).run(script))
     with pytest.raises(PolicyViolation, match="'b' forbids"):
         raise ended["site-a"]
     assert ended["site-a"].exit_code == 4
 
-    def nested(player):
+    def nested(engine):
         nodes = {"a": (Asker(),), "b": (Answerer(),), "h": (Helper(),)}
-        policies = dict.fromkeys(player.home, Policy(may_not_reveal=("hints",)))
-        return player.play(TOY, at_home(player, nodes), policies=policies)
+        policies = dict.fromkeys(engine.home, Policy(may_not_reveal=("hints",)))
+        return engine.run(TOY, at_home(engine, nodes), policies=policies)
 
     ended = errors(Sites(MEMBERS).run(nested))
     with pytest.raises(PolicyViolation, match="policy of party 'h' forbids"):
@@ -236,11 +236,11 @@ def test_a_refusal_by_policy_keeps_its_kind_from_anywhere():
 
 
 def test_an_interrupt_at_the_driver_reaches_everybody():
-    def script(player):
-        script_with()(player)
-        if player.home == ("a",):
+    def script(engine):
+        script_with()(engine)
+        if engine.home == ("a",):
             raise KeyboardInterrupt
-        return script_with()(player)
+        return script_with()(engine)
 
     ended = errors(Sites(MEMBERS).run(script))
     assert isinstance(ended["site-a"], KeyboardInterrupt)
@@ -259,9 +259,9 @@ def test_the_first_interrupt_may_ask_for_an_orderly_end():
             assert stop.wait(30)
             return found
 
-    def script(player):
+    def script(engine):
         nodes = {"a": (Patient(),), "b": (Answerer(),), "h": (Helper(),)}
-        result = player._result
+        result = engine._result
 
         def interrupted(work, on_interrupt):
             class Once:
@@ -277,8 +277,8 @@ def test_the_first_interrupt_may_ask_for_an_orderly_end():
 
             return result(Once(), on_interrupt)
 
-        player._result = interrupted
-        return player.play(TOY, at_home(player, nodes), on_interrupt=stop.set).value
+        engine._result = interrupted
+        return engine.run(TOY, at_home(engine, nodes), on_interrupt=stop.set).value
 
     ended = Sites(MEMBERS).run(script)
     assert set(errors(ended).values()) == {None}
@@ -311,8 +311,8 @@ def test_an_engine_that_gives_up_because_it_lost_a_site_does_not_hide_which():
 def test_a_site_that_runs_another_job_is_refused_before_anything_is_asked():
     played = []
 
-    def script(player):
-        played.append(player)
+    def script(engine):
+        played.append(engine)
 
     ended = errors(Sites(MEMBERS, fingerprints={"site-b": "another"}).run(script))
     with pytest.raises(Disagreement, match="Site 'site-b' runs another job"):
@@ -322,7 +322,7 @@ def test_a_site_that_runs_another_job_is_refused_before_anything_is_asked():
 
 
 def test_a_site_that_never_comes_is_not_waited_for_for_ever():
-    patience = Patience(exchange_seconds=20.0, join_seconds=0.5)
+    patience = Timeouts(exchange_seconds=20.0, join_seconds=0.5)
     sites = Sites(MEMBERS, patience=patience).start(script_with(), ["site-a", "site-b"])
     ended = errors(sites.finish())
     for name in ("site-a", "site-b"):
@@ -333,10 +333,10 @@ def test_a_site_that_never_comes_is_not_waited_for_for_ever():
 
 
 def test_a_late_site_is_waited_for():
-    def script(player):
-        if player.home == ("b",):
+    def script(engine):
+        if engine.home == ("b",):
             time.sleep(0.5)  # its data takes long to read
-        return script_with()(player)
+        return script_with()(engine)
 
     sites = Sites(MEMBERS, patience=QUICK)
     sites.start(script, ["site-a", "site-h"])

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from fedsift.engine.remote.transport import Patience
+from fedsift.engine.remote.transport import Timeouts
 from fedsift.errors import FedsiftError, PartyFailed
 from fedsift.protocol import DrivingRole, Message, Protocol, Role, handles, message
 from fedsift.testing.memory import Lost, MemoryHub, Parcel
@@ -14,7 +14,7 @@ from relay_helpers import Sites, at_home
 MARKER = "a marker that must not be readable"
 ROUNDS = 6
 MEMBERS = {"a": "bank", "b": "shop", "c": "post"}
-STUBBORN = Patience(
+STUBBORN = Timeouts(
     exchange_seconds=20.0, hold_seconds=0.2, join_seconds=20.0, idle_seconds=30.0, attempts=3
 )
 
@@ -57,9 +57,9 @@ def run(hub, **options):
     """The run through a hub: how the sites ended, and what the keepers noted."""
     keepers = {"b": Keeper(), "c": Keeper()}
 
-    def script(player):
+    def script(engine):
         nodes = {"a": (Teller(),), **{party: (role,) for party, role in keepers.items()}}
-        return player.play(PROTOCOL, at_home(player, nodes)).value
+        return engine.run(PROTOCOL, at_home(engine, nodes)).value
 
     ended = Sites(MEMBERS, hub=hub, **options).run(script)
     return ended, [keeper.numbers for keeper in keepers.values()]
@@ -171,7 +171,7 @@ def test_a_hub_that_damages_everything_only_ends_the_run(target):
         reply[-1] ^= 1
         return bytes(reply)
 
-    impatient = Patience(exchange_seconds=5.0, hold_seconds=0.2, idle_seconds=3.0)
+    impatient = Timeouts(exchange_seconds=5.0, hold_seconds=0.2, idle_seconds=3.0)
     ended, kept = run(MemoryHub(damage), patience=impatient)
     with pytest.raises(PartyFailed, match=r"E305|E405"):
         raise ended["bank"].error
@@ -185,7 +185,7 @@ def test_a_hub_that_answers_by_itself_is_not_believed():
             return deliver(parcel)
         return parcel.content[38:]
 
-    impatient = Patience(exchange_seconds=5.0, hold_seconds=0.2, idle_seconds=3.0)
+    impatient = Timeouts(exchange_seconds=5.0, hold_seconds=0.2, idle_seconds=3.0)
     ended, kept = run(MemoryHub(answer), patience=impatient)
     assert kept == [[], []]
     with pytest.raises(PartyFailed, match="E305"):

@@ -14,7 +14,7 @@ from fedsift.cli.prepare import prepare, read_job
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.deploy.flare.files import RESOURCES, SITE_CLASS
 from fedsift.deploy.local import LocalFederation
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.errors import BadFrame, ProtocolError
 
 JOB = {
@@ -72,7 +72,7 @@ def test_one_wrong_row_is_not_exact(monkeypatch):
 def test_an_echo_that_is_none_is_noticed(monkeypatch):
     nodes = runtime_echo.build_nodes("bank", "shop", [(100, 3), (2000, 1)])
 
-    found = run_embedded(runtime_echo.PROTOCOL, nodes).value
+    found = run_local(runtime_echo.PROTOCOL, nodes).value
 
     assert [(one["size"], len(one["seconds"])) for one in found] == [(100, 3), (2000, 1)]
 
@@ -81,7 +81,7 @@ def test_an_echo_that_is_none_is_noticed(monkeypatch):
 
     monkeypatch.setitem(runtime_echo.Wall.handlers, runtime_echo.Shout, lie)
     with pytest.raises(BadFrame, match="Another echo"):
-        run_embedded(runtime_echo.PROTOCOL, runtime_echo.build_nodes("bank", "shop", [(100, 1)]))
+        run_local(runtime_echo.PROTOCOL, runtime_echo.build_nodes("bank", "shop", [(100, 1)]))
 
 
 def test_a_result_that_differs_ends_the_suite(tmp_path):

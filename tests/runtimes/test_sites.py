@@ -32,11 +32,11 @@ FOUR = ("bank", "shop", "store", "mill")
 
 
 def played(job, homes):
-    """The chair's result; all other sites end in order and with nothing."""
-    chair, ended = at_sites(job, homes)
+    """The coordinator's result; all other sites end in order and with nothing."""
+    coordinator, ended = at_sites(job, homes)
     assert {site: end.error for site, end in ended.items()} == dict.fromkeys(ended)
-    assert [site for site, end in ended.items() if end.value is not None] == [chair]
-    return ended[chair].value
+    assert [site for site, end in ended.items() if end.value is not None] == [coordinator]
+    return ended[coordinator].value
 
 
 def assert_same(here, there, *, but=()):
@@ -232,9 +232,9 @@ class TestRefusals:
         homes = columns_homes(job, policies={"shop": policy})
         received = []
 
-        def watching(job, own, player):
-            observer = received.append if "bank" in player.home else None
-            return run_joint(job, own, player, observer=observer)
+        def watching(job, own, engine):
+            observer = received.append if "bank" in engine.home else None
+            return run_joint(job, own, engine, observer=observer)
 
         error = refusal(job, homes, watching)
 
@@ -254,7 +254,7 @@ class TestRefusals:
 
         assert "78" not in str(refusal(job, homes))
 
-    def test_the_chairs_own_policy_holds_too(self):
+    def test_the_coordinators_own_policy_holds_too(self):
         job = vertical("filter", n_features_to_select=2)
         homes = columns_homes(job, policies={"bank": fs.Policy(may_not_reveal=("outline",))})
 
@@ -275,8 +275,8 @@ class TestRefusals:
         job = vertical("filter", n_features_to_select=2)
         older = msgspec.structs.replace(job, version="0.0.1")
 
-        def script(job, own, player):
-            return run_joint(older if "shop" in player.home else job, own, player)
+        def script(job, own, engine):
+            return run_joint(older if "shop" in engine.home else job, own, engine)
 
         error = refusal(job, columns_homes(job), script)
 
@@ -288,8 +288,8 @@ class TestRefusals:
         job = vertical("filter", n_features_to_select=2)
         other = vertical("filter", n_features_to_select=3)
 
-        def script(job, own, player):
-            return run_joint(other if "store" in player.home else job, own, player)
+        def script(job, own, engine):
+            return run_joint(other if "store" in engine.home else job, own, engine)
 
         error = refusal(job, columns_homes(job), script)
 
@@ -308,8 +308,8 @@ class TestRefusals:
         homes = rows_homes(["income", "spend"])
         homes["south"] = rows_homes(["income", "clicks"])["south"]
 
-        chair, ended = at_sites(job, homes)
+        coordinator, ended = at_sites(job, homes)
 
-        assert chair == HUB
+        assert coordinator == HUB
         assert ended[HUB].error.code == "E101"
         assert "'south'" in str(ended[HUB].error)

@@ -7,7 +7,7 @@ from fedsift import Federation, FilterSelector, InteractionSelector
 from fedsift.data.anonymous import anonymised
 from fedsift.data.part import read_part
 from fedsift.errors import ColumnError, DataError, PolicyViolation
-from fedsift.jobs.run import Home, run_joint
+from fedsift.jobs.run import LocalParty, run_joint
 from fedsift.protocol import Policy
 from fedsift.protocol.codec import Codec
 from fedsift.report import html, text
@@ -83,7 +83,7 @@ def test_what_is_wrong_with_a_hidden_table_stays_at_home():
         raise ColumnError("Column 'visits' is empty.", "Values are needed.", "Fill it.")
 
     with pytest.raises(DataError) as caught:
-        Home(load, HIDING).load()
+        LocalParty(load, HIDING).load()
     assert "visits" not in str(caught.value)
     assert "visits" in str(caught.value.__cause__)
 
@@ -94,7 +94,7 @@ def test_numbers_stay_when_rows_or_columns_go():
     fewer = part.select(["shop #3"]).take(part.table.columns[0].values.argsort()[:10])
 
     assert fewer.anonymous().feature_names == ("shop #3",)
-    assert Home.of(fewer, HIDING).load().own_names["shop #3"] == "hours"
+    assert LocalParty.of(fewer, HIDING).load().own_names["shop #3"] == "hours"
 
 
 class TestSimulations:

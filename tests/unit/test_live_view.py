@@ -10,7 +10,7 @@ from sklearn.datasets import load_wine
 
 from fedsift import Chain, FPSOSelector, InteractionSelector, split_vertical
 from fedsift.engine.session import Progress
-from fedsift.engine.snapshot import MOST_STEPS, NewsDesk
+from fedsift.engine.snapshot import MOST_STEPS, ProgressTracker
 from fedsift.report.live import LiveView
 from fedsift.report.live_server import LOOPBACK, LiveServer
 from fedsift.result import Disclosure, SelectionResult, Traffic, TrafficRow
@@ -137,7 +137,7 @@ def test_many_steps_stay_few(view):
 
 
 def test_news_of_a_run_elsewhere_is_shown_until_its_result_is_there():
-    desk = NewsDesk("bank")
+    desk = ProgressTracker("bank")
     desk(Progress(2, EVIL, "bank", "Scores", 1_500_000, ROW))
     desk.epoch({"epoch": 0, "max_epochs": 4, "open_features": 3, "validation_loss": 0.5})
     view = LiveView("test")

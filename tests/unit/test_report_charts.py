@@ -210,13 +210,13 @@ def test_features_without_scores_are_a_list_of_names():
 
 def test_all_roles_of_a_party_are_in_the_drawing():
     rows = tuple(
-        Disclosure("bank", role, "shop", "guest", "kind", "what", "open", "-", "M", 1, 5)
-        for role in ("chair", "id leader", "label holder")
+        Disclosure("bank", role, "shop", "evaluator", "kind", "what", "open", "-", "M", 1, 5)
+        for role in ("coordinator", "id leader", "label holder")
     )
     traffic = Traffic(1, 1, 5, 0, (TrafficRow("M", "shop", "bank", 1, 5, 0),))
     drawn = flows.drawing(result(disclosures=rows, traffic=traffic))
 
-    assert ">chair, id leader,</text>" in drawn
+    assert ">coordinator, id leader,</text>" in drawn
     assert ">label holder</text>" in drawn
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.engine.threads import one_thread_each
 from fedsift.protocol import handles
 from toy_protocol import TOY, Answer, Answerer, Asker, Helper, Question
@@ -45,7 +45,7 @@ def test_parties_compute_with_one_thread_each():
             seen.append(blas_threads())
             return Answer(ask.number)
 
-    run_embedded(TOY, {"a": (Asker(),), "b": (Looking(),), "h": (Helper(),)})
+    run_local(TOY, {"a": (Asker(),), "b": (Looking(),), "h": (Helper(),)})
     assert seen
     assert all(threads == {1} for threads in seen)
     assert blas_threads() == {2}

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from benchmarks.suites.fpso.runs import load
 from fedsift.data import split_horizontal
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.lab.attacks.fpso import accuracy_profile as attack
 from fedsift.methods.fpso import third_party as fpso
 from fedsift.methods.fpso.local_search import Params
@@ -70,7 +70,7 @@ def one_attack(
     params = Params(aggregation=aggregation, mode=mode, n_iterations=n_iterations, seed=seed)
     curious = attack.CuriousThirdParty(params)
     nodes = fpso.build_nodes(federation.tables, federation.targets, params)
-    run_embedded(fpso.PROTOCOL, {**nodes, fpso.THIRD_PARTY: (curious,)})
+    run_local(fpso.PROTOCOL, {**nodes, fpso.THIRD_PARTY: (curious,)})
     view = curious.seen()
     drawn = rng.uniform(_LEAST, _MOST, n_shadows)
     mixes = np.column_stack([1 - drawn, drawn])

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.data import Federation, catalog, split_horizontal
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.lab.baselines.fpso import random_subset, relief_subsets
 from fedsift.methods.fpso import subset_fitness, swarm
 from fedsift.methods.fpso import third_party as fpso
@@ -192,7 +192,7 @@ class _Case:
         nodes = fpso.build_nodes(
             self._federation.tables, self._federation.targets, params, self._known
         )
-        outcome = run_embedded(fpso.PROTOCOL, nodes, timeout_seconds=3600.0)
+        outcome = run_local(fpso.PROTOCOL, nodes, timeout_seconds=3600.0)
         traffic = outcome.transcript.traffic()
         facts = {
             "claimed": 100.0 * outcome.value.accuracy,

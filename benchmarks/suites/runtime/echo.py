@@ -15,7 +15,16 @@ from typing import Any
 
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.errors import BadFrame
-from fedsift.protocol import Absent, DrivingRole, Message, Network, Protocol, Role, handles, message
+from fedsift.protocol import (
+    DrivingRole,
+    Message,
+    Network,
+    Protocol,
+    RemoteRole,
+    Role,
+    handles,
+    message,
+)
 
 CALLER, WALL = "caller", "wall"
 Steps = Sequence[tuple[int, int]]
@@ -85,6 +94,6 @@ def build_nodes(
     """Two parties; those that are not at home are played elsewhere."""
     roles: dict[str, Role] = {caller: Caller(steps), wall: Wall()}
     return {
-        party: (role if home is None or party in home else Absent(type(role)),)
+        party: (role if home is None or party in home else RemoteRole(type(role)),)
         for party, role in roles.items()
     }

@@ -29,10 +29,10 @@ from fedsift.deploy.flare.files import RESOURCES
 from fedsift.deploy.flare.hub_session import HubSession
 from fedsift.deploy.flare.job_folder import job_folder
 from fedsift.deploy.kits import Kit
-from fedsift.deploy.letters import open_report, telling, warrant_job
+from fedsift.deploy.letters import open_report, sign_job, telling
 from fedsift.deploy.site import Site
 from fedsift.deploy.site_files import HUB, load_site
-from fedsift.engine import Player
+from fedsift.engine import Engine
 from fedsift.engine.session import Observer
 from fedsift.errors import MemberDown
 from fedsift.jobs.spec import JointJob
@@ -48,11 +48,11 @@ class EchoSite(Site):
 
     steps: Steps = ()
 
-    def run(self, player: Player, observer: Observer | None = None) -> bytes | None:
+    def run(self, engine: Engine, observer: Observer | None = None) -> bytes | None:
         """Play the echo; the first party calls."""
         caller, wall = self.job.parties
-        nodes = build_nodes(caller, wall, self.steps, player.home)
-        value = player.play(PROTOCOL, nodes, observer=observer).value
+        nodes = build_nodes(caller, wall, self.steps, engine.home)
+        value = engine.run(PROTOCOL, nodes, observer=observer).value
         return None if value is None else msgspec.json.encode(value)
 
 
@@ -108,7 +108,7 @@ def submit_echo(kit: Kit, path: Path, steps: Steps, limit_seconds: float) -> lis
     )
     text, key = job.to_text(), settings.key()
     members = {name: settings.pinned[name] for name in (HUB, *job.parties)}
-    warrants = warrant_job(text, kit.name, key, members)
+    warrants = sign_job(text, kit.name, key, members)
     with HubSession(kit) as session, job_folder("echo", text, warrants, job.parties) as folder:
         _put_echo(folder, steps)
         job_id = session.ask("submit", folder=str(folder))["job"]

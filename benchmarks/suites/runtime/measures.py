@@ -18,7 +18,7 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
 
         return {"echo": bare_grpc.measure(job["steps"])}
     from benchmarks.suites.runtime.echo import PROTOCOL, build_nodes
-    from fedsift.engine import run_embedded
+    from fedsift.engine import run_local
 
-    outcome = run_embedded(PROTOCOL, build_nodes("bank", "shop", job["steps"]))
+    outcome = run_local(PROTOCOL, build_nodes("bank", "shop", job["steps"]))
     return {"echo": outcome.value}

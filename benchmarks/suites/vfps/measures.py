@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedsift.data import Federation, catalog, split_vertical
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.methods.vfps import leader as vfps
 from fedsift.methods.vfps.distances import Params, standardised
 from fedsift.methods.vfps.knn_mi import Alike, exact_terms
@@ -48,7 +48,7 @@ def run_method(
         nodes[str(federation.label_holder)] = (leader,)
     kinds = tuple({m.declaration.kind for m in MESSAGES})
     policy = Policy(may_reveal=kinds, min_security_bits=0, min_bin_size=1)
-    outcome = run_embedded(
+    outcome = run_local(
         vfps.PROTOCOL,
         nodes,
         policies=dict.fromkeys(nodes, policy),

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from fedsift.cli.common import errors_as_exit_codes
-from fedsift.config.toml import meant
+from fedsift.config.toml import did_you_mean
 from fedsift.errors import ParameterError
 
 SHELLS = ("bash", "zsh", "fish", "powershell")
@@ -38,7 +38,7 @@ def completion(
             raise ParameterError(
                 f"There is no script for the shell {shell!r}.",
                 f"One of {', '.join(SHELLS)} is needed.",
-                meant(shell, SHELLS, "Choose one of these."),
+                did_you_mean(shell, SHELLS, "Choose one of these."),
             )
         make = _typers_own().get_completion_script
         script = make(prog_name="fedsift", complete_var=VARIABLE, shell=shell)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from fedsift.cli.common import AsJson, console, echo_json, errors_as_exit_codes, shown, typed
-from fedsift.config.toml import meant, possible
+from fedsift.config.toml import did_you_mean, possible
 from fedsift.errors import FileProblem, ParameterError, PartyError
 
 _LABELS = ("label", "target", "class", "outcome", "default", "diagnosis", "churn", "y")
@@ -91,9 +91,9 @@ class _Asker:
                 raise ParameterError(
                     f"{question}: {answer!r} is not known.",
                     f"One of {', '.join(names)} is needed.",
-                    meant(answer, names, "Choose one."),
+                    did_you_mean(answer, names, "Choose one."),
                 )
-            typer.echo(f"  There is no {answer!r}. {meant(answer, names, ', '.join(names))}")
+            typer.echo(f"  There is no {answer!r}. {did_you_mean(answer, names, ', '.join(names))}")
 
     def say(self, question: str, proposed: str) -> str:
         """Any text."""
@@ -183,5 +183,5 @@ def _refuse_unknown(what: str, value: str, known: Iterable[str]) -> None:
         raise ParameterError(
             f"--{what} {value!r} is not known here.",
             f"One of {', '.join(names)} is needed.",
-            meant(value, names, "Choose one."),
+            did_you_mean(value, names, "Choose one."),
         )

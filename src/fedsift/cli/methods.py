@@ -91,7 +91,7 @@ def _learned(title: str, declarations: Iterable[Declaration]) -> Table:
     made = table(title, "kind", "who", "about", "what")
     for declaration in declarations:
         note = " (only if a policy names it)" if declaration.optional else ""
-        note = " (unless a policy forbids it)" if declaration.customary else note
+        note = " (unless a policy forbids it)" if declaration.allowed_by_default else note
         made.add_row(
             declaration.kind,
             declaration.receiver,

@@ -17,7 +17,7 @@ from fedsift.errors import ColumnError, ConfigError, ParameterError
 if TYPE_CHECKING:
     from fedsift.data import Federation
     from fedsift.engine.session import Observer
-    from fedsift.jobs.run import Home
+    from fedsift.jobs.run import LocalParty
     from fedsift.jobs.spec import JointJob
     from fedsift.methods.execution import Plan
     from fedsift.result import SelectionResult
@@ -49,7 +49,7 @@ class ReadyTables:
 
     job: Job
     joint: JointJob
-    homes: Mapping[str, Home]
+    homes: Mapping[str, LocalParty]
     selector: Any
 
     def run(self, observer: Observer | None = None) -> SelectionResult:
@@ -57,7 +57,7 @@ class ReadyTables:
         from fedsift.jobs.run import run_joint
 
         result = run_joint(self.joint, self.homes, observer=observer, selector=self.selector)
-        assert result is not None  # noqa: S101 - the chair is here
+        assert result is not None  # noqa: S101 - the coordinator is here
         return result
 
     def plan(self) -> tuple[Federation, Plan]:
@@ -98,7 +98,7 @@ class ReadySteps:
 
     job: Job
     joint: JointJob
-    homes: Mapping[str, Home]
+    homes: Mapping[str, LocalParty]
     selector: Any = None
     files: dict[str, str] = field(default_factory=dict)
 
@@ -118,7 +118,7 @@ class ReadySteps:
             keep_predictions=keep,
         )
         result = self.selector.run()
-        assert result is not None  # noqa: S101 - the chair is here
+        assert result is not None  # noqa: S101 - the coordinator is here
         checked: SelectionResult = result
         return checked
 
@@ -205,7 +205,7 @@ def _chain(job: Job, policies: dict[str, Any]) -> Any:
 def prepare_tables(job: Job, made_up: Mapping[str, Any] | None = None) -> ReadyTables | ReadySteps:
     """Read the parties' tables, or take made-up ones in their place."""
     from fedsift.data.part import read_part
-    from fedsift.jobs.run import Home
+    from fedsift.jobs.run import LocalParty
     from fedsift.jobs.spec import JointJob
     from fedsift.protocol import Policy
 
@@ -222,7 +222,7 @@ def prepare_tables(job: Job, made_up: Mapping[str, Any] | None = None) -> ReadyT
         )
         names.append(part.feature_names)
         policy = None if entry.policy is None else Policy.from_mapping(entry.policy)
-        homes[entry.name] = Home.of(part, policy)
+        homes[entry.name] = LocalParty.of(part, policy)
     counts = [len(own) for own in names]
     _refuse_too_many(job, sum(counts) if data.setting == "vertical" else counts[0])
     joint = JointJob.from_job(job)

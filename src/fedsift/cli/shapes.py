@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsift.config.toml import meant
+from fedsift.config.toml import did_you_mean
 from fedsift.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _read(parties: Sequence[str], given: Sequence[str]) -> dict[str, tuple[int, 
             raise ParameterError(
                 f"A shape is given for {party[:60]!r}, which is no party of the job.",
                 f"Its parties: {', '.join(parties)}.",
-                meant(party, parties, "Use their names."),
+                did_you_mean(party, parties, "Use their names."),
             )
         shapes[party] = int(found["rows"]), int(found["columns"])
     missing = [party for party in parties if party not in shapes]

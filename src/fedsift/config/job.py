@@ -16,7 +16,7 @@ from typing import Any
 
 from fedsift.config.parties import PartyEntry, parties_in, texts_in
 from fedsift.config.steps import StepEntry, check_setting, steps_in
-from fedsift.config.toml import TEXTS, Kinds, TomlCheck, meant
+from fedsift.config.toml import TEXTS, Kinds, TomlCheck, did_you_mean
 
 SETTINGS = ("vertical", "horizontal")
 ENGINES = ("embedded", "flare")
@@ -212,7 +212,7 @@ def _method(
         return None
     if name not in methods:
         needed = f"Known methods: {', '.join(methods)}."
-        action = meant(name, methods, "See 'fedsift methods'.")
+        action = did_you_mean(name, methods, "See 'fedsift methods'.")
         check.add(("job", "method"), f"Unknown method {name!r}.", needed, action)
     return methods.get(name)
 

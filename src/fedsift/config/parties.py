@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedsift.config.toml import TEXTS, Key, Kinds, TomlCheck, meant
+from fedsift.config.toml import TEXTS, Key, Kinds, TomlCheck, did_you_mean
 from fedsift.errors import JobError
 
 POLICY_KEYS: dict[str, Kinds] = {
@@ -170,7 +170,7 @@ def policy_in(
         for kind in policy.get(key, ()):
             if kinds and kind not in kinds:
                 needed = f"Known: {', '.join(sorted(kinds))}."
-                action = meant(kind, kinds, "See 'fedsift methods'.")
+                action = did_you_mean(kind, kinds, "See 'fedsift methods'.")
                 check.add((*where, key), f"Unknown disclosure {kind!r} in {key}.", needed, action)
     for key in ("min_security_bits", "min_bin_size", "min_rows"):
         if policy.get(key, 0) < 0:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from fedsift.config.toml import Key, Kinds, TomlCheck, meant
+from fedsift.config.toml import Key, Kinds, TomlCheck, did_you_mean
 
 if TYPE_CHECKING:
     from fedsift.config.job import MethodSchema
@@ -138,7 +138,7 @@ def _step(
         return None
     if name not in names:
         needed = f"Known: {', '.join(names)}."
-        action = meant(name, names, "See 'fedsift methods'.")
+        action = did_you_mean(name, names, "See 'fedsift methods'.")
         check.add((*where, "method"), f"Unknown method {name!r} in a step.", needed, action)
         return None
     rest = {key: value for key, value in given.items() if key not in _STEP_KEYS}

@@ -106,7 +106,7 @@ class TomlCheck:
         for entry, value in given.items():
             if entry not in known:
                 needed = f"Known keys: {', '.join(known)}."
-                action = meant(entry, known, "Remove it.")
+                action = did_you_mean(entry, known, "Remove it.")
                 self.add((*key, entry), f"Unknown key {entry!r} in {name}.", needed, action)
             elif not fits(value, known[entry]):
                 words = " or ".join(_word(kind) for kind in known[entry])
@@ -125,7 +125,7 @@ class TomlCheck:
                 key,
                 f"{key[-1]} = {value!r} is not known.",
                 needed,
-                meant(value, allowed, "Choose one."),
+                did_you_mean(value, allowed, "Choose one."),
             )
 
     def known(
@@ -135,7 +135,7 @@ class TomlCheck:
         if name not in names:
             listed = f": {', '.join(names)}" if len(names) <= 12 else ""
             needed = f"It must be one of the {len(names)} known ones{listed}."
-            action = meant(name, names, action or "Name one of these.")
+            action = did_you_mean(name, names, action or "Name one of these.")
             self.add(key, f"There is no {what} {name!r}.", needed, action)
 
     def file(self, key: Key, given: str | None) -> Path | None:
@@ -179,7 +179,7 @@ class TomlCheck:
         )
 
 
-def meant(name: str, known: Iterable[str], otherwise: str) -> str:
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     """``Did you mean ...?``, or another hint if nothing is close."""
     folded = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.strip().casefold(), list(folded), n=1, cutoff=0.6)
@@ -202,7 +202,7 @@ def _similar_file(given: str, path: Path, otherwise: str) -> str:
         beside = [one.name for one in path.parent.iterdir() if one.is_file()]
     except (OSError, ValueError):
         return otherwise
-    close = meant(path.name, beside, "")
+    close = did_you_mean(path.name, beside, "")
     wanted = _MEANT.fullmatch(close)
     if wanted is None or not given.endswith(path.name):
         return otherwise

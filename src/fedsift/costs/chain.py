@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fedsift.costs.counts import Tally
+from fedsift.costs.counts import Counts
 from fedsift.costs.estimate import Estimate, estimate
 from fedsift.costs.rates import Rates
 from fedsift.data import Federation
@@ -19,7 +19,7 @@ from fedsift.methods.base import number_to_select
 _ASSUMED = "Steps after a selection are priced as if every party kept the same share of features."
 _NO_PREDICTION = "The prediction at the end is not part of the cost."
 
-Around = Callable[[int, Federation, Any], Tally | None]
+Around = Callable[[int, Federation, Any], Counts | None]
 """From a step's number, federation and selector to what comes before and after the method."""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fedsift.costs.counts import Ring, Tally
+from fedsift.costs.counts import Counts, Ring
 from fedsift.costs.paillier import PaillierWork
 from fedsift.crypto.columns.api import ColumnSpec
 from fedsift.crypto.columns.bgv import BGVPlan, make_plan
@@ -21,7 +21,7 @@ _COLUMNS_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
-class Guest:
+class Evaluator:
     """What one feature holder multiplies the columns with.
 
     Parameters
@@ -45,7 +45,7 @@ class Guest:
 class BGVColumns:
     """Under BGV: sizes on the wire and work at both sides."""
 
-    def __init__(self, tally: Tally, spec: ColumnSpec) -> None:
+    def __init__(self, tally: Counts, spec: ColumnSpec) -> None:
         self._spec = spec
         self._plan: BGVPlan = make_plan(spec)
         self._rings = [Ring(tally, parameters) for parameters in self._plan.parameters]
@@ -72,19 +72,19 @@ class BGVColumns:
         count = len(self._rings) * self._plan.n_groups * self._plan.n_chunks
         return count, self._rings[0].fresh_bytes
 
-    def result(self, guest: Guest) -> tuple[int, int]:
-        """Number and bytes of what a guest returns."""
+    def result(self, evaluator: Evaluator) -> tuple[int, int]:
+        """Number and bytes of what an evaluator returns."""
         layout, plan = self._plan.layout, self._plan
-        if guest.quadratic:
-            blocks = plan.n_groups * layout.n_blocks(2 * guest.n_rows)
-            blocks += layout.n_blocks(guest.n_features)
+        if evaluator.quadratic:
+            blocks = plan.n_groups * layout.n_blocks(2 * evaluator.n_rows)
+            blocks += layout.n_blocks(evaluator.n_features)
         else:
-            blocks = plan.n_groups * layout.n_blocks(math.ceil(guest.n_rows / plan.row_digits))
+            blocks = plan.n_groups * layout.n_blocks(math.ceil(evaluator.n_rows / plan.row_digits))
         return len(self._rings) * blocks, self._rings[0].result_bytes
 
-    def sealed(self, guest: Guest) -> list[tuple[int, int]]:
+    def sealed(self, evaluator: Evaluator) -> list[tuple[int, int]]:
         """The same as a list, for schemes that return several kinds."""
-        return [self.result(guest)]
+        return [self.result(evaluator)]
 
     def encrypt(self) -> None:
         """The owner makes keys and encrypts its columns."""
@@ -92,20 +92,20 @@ class BGVColumns:
             ring.make_keys("encrypt", len({1, self._plan.layout.baby_steps}))
             ring.do("encrypt", "encrypt", self._plan.n_groups * self._plan.n_chunks)
 
-    def evaluate(self, guest: Guest) -> None:
-        """A guest multiplies its rows with all columns."""
+    def evaluate(self, evaluator: Evaluator) -> None:
+        """An evaluator multiplies its rows with all columns."""
         plan = self._plan
         for ring in self._rings:
             ring.read_keys("evaluate", 2)
-            if not guest.quadratic:
-                rows = math.ceil(guest.n_rows / plan.row_digits)
+            if not evaluator.quadratic:
+                rows = math.ceil(evaluator.n_rows / plan.row_digits)
                 self._multiply(ring, rows, plan.n_groups, "member cell", plan.row_digits)
                 continue
-            self._multiply(ring, 2 * guest.n_rows, plan.n_groups, "weight cell", 0.5)
+            self._multiply(ring, 2 * evaluator.n_rows, plan.n_groups, "weight cell", 0.5)
             for _ in range(plan.n_groups):
-                self._multiply(ring, guest.n_features, 1, "member cell", 1)
+                self._multiply(ring, evaluator.n_features, 1, "member cell", 1)
         ring = self._rings[0]
-        ring.do("evaluate", "hide", self.result(guest)[0])
+        ring.do("evaluate", "hide", self.result(evaluator)[0])
 
     def _multiply(
         self, ring: Ring, n_rows: int, n_columns: int, unit: str, values_per_cell: float
@@ -122,15 +122,15 @@ class BGVColumns:
         cells = n_rows * self._spec.n_samples * values_per_cell * passes
         self._tally.do("evaluate", unit, cells)
 
-    def decrypt(self, guest: Guest) -> None:
-        """The owner opens what a guest returned."""
-        self._rings[0].do("decrypt", "decrypt", self.result(guest)[0])
+    def decrypt(self, evaluator: Evaluator) -> None:
+        """The owner opens what an evaluator returned."""
+        self._rings[0].do("decrypt", "decrypt", self.result(evaluator)[0])
 
 
 class PaillierColumns:
     """Under Paillier, with a key of the wanted strength."""
 
-    def __init__(self, tally: Tally, spec: ColumnSpec, security_bits: int) -> None:
+    def __init__(self, tally: Counts, spec: ColumnSpec, security_bits: int) -> None:
         self._work = PaillierWork(tally, security_bits)
         self._spec = spec
         self._security_bits = security_bits
@@ -152,27 +152,27 @@ class PaillierColumns:
         """Number and bytes of the owner's ciphertexts."""
         return self._spec.n_samples * self._layout.n_groups, self._work.ciphertext_bytes
 
-    def _packings(self, guest: Guest) -> list[tuple[int, SignedPacking, int]]:
+    def _packings(self, evaluator: Evaluator) -> list[tuple[int, SignedPacking, int]]:
         """Digits of every part of an answer, how they are packed, and bits of their factors."""
         layout, spec = self._layout, self._spec
-        if not guest.quadratic:
-            return [(guest.n_rows * layout.n_groups, layout.results, 1)]
-        widths, count = QuadraticWidths(spec), guest.n_rows * spec.n_columns
+        if not evaluator.quadratic:
+            return [(evaluator.n_rows * layout.n_groups, layout.results, 1)]
+        widths, count = QuadraticWidths(spec), evaluator.n_rows * spec.n_columns
         return [
             (count, layout.joined(widths.product_digit), 1),
             (count, layout.joined(widths.weighted_digit), spec.weight_bits),
-            (guest.n_features, layout.joined(widths.correction_digit), widths.correction_digit),
+            (evaluator.n_features, layout.joined(widths.correction_digit), widths.correction_digit),
         ]
 
-    def result(self, guest: Guest) -> tuple[int, int]:
-        """Number and bytes of what a guest returns."""
-        parts = self._packings(guest)
+    def result(self, evaluator: Evaluator) -> tuple[int, int]:
+        """Number and bytes of what an evaluator returns."""
+        parts = self._packings(evaluator)
         count = sum(math.ceil(count / p.n_digits) for count, p, _ in parts)
         return count, self._work.ciphertext_bytes
 
-    def sealed(self, guest: Guest) -> list[tuple[int, int]]:
+    def sealed(self, evaluator: Evaluator) -> list[tuple[int, int]]:
         """The same as a list, for schemes that return several kinds."""
-        return [self.result(guest)]
+        return [self.result(evaluator)]
 
     def encrypt(self) -> None:
         """The owner makes a key and encrypts its columns."""
@@ -180,26 +180,26 @@ class PaillierColumns:
         self._work.do("encrypt", "tables", 0.5)
         self._work.do("encrypt", "encrypt", self.columns[0])
 
-    def evaluate(self, guest: Guest) -> None:
-        """A guest multiplies the ciphertexts of its bins, joins and re-randomises."""
+    def evaluate(self, evaluator: Evaluator) -> None:
+        """An evaluator multiplies the ciphertexts of its bins, joins and re-randomises."""
         spec = self._spec
         self._work.do("evaluate", "tables", 0.5)
         self._work.do("evaluate", "read", self.columns[0])
         for _ in range(self._layout.n_groups):
-            if guest.n_cells > 1:
-                self._buckets(guest.n_features, guest.n_cells)
+            if evaluator.n_cells > 1:
+                self._buckets(evaluator.n_features, evaluator.n_cells)
             else:
                 width = spec.result_bits
                 windows = math.ceil(width / 8)
-                for _ in range(guest.n_features):
+                for _ in range(evaluator.n_features):
                     self._buckets(windows, 1 << 8)
                     self._work.do("evaluate", "merge", MERGE_COST * windows * 2 * (1 << 8) + width)
-        for count, packing, factor_bits in self._packings(guest):
+        for count, packing, factor_bits in self._packings(evaluator):
             joined = math.ceil(count / packing.n_digits)
             self._work.do("evaluate", "shift", joined * packing.digit_bits * (packing.n_digits - 1))
-            per_digit = max(1, guest.n_rows * spec.n_columns // max(1, count))
+            per_digit = max(1, evaluator.n_rows * spec.n_columns // max(1, count))
             self._work.do("evaluate", "merge", 3 * count * per_digit * max(1, factor_bits / 6))
-        self._work.do("evaluate", "rerandomise", self.result(guest)[0])
+        self._work.do("evaluate", "rerandomise", self.result(evaluator)[0])
 
     def _buckets(self, n_features: int, n_bins: int) -> None:
         size = group_size(self._spec.n_samples, n_bins)
@@ -208,15 +208,15 @@ class PaillierColumns:
         merges = groups * _collapse_merges(size, n_bins) + 2 * n_features * n_bins
         self._work.do("evaluate", "merge", merges)
 
-    def decrypt(self, guest: Guest) -> None:
-        """The owner opens what a guest returned."""
-        self._work.do("decrypt", "decrypt", self.result(guest)[0])
+    def decrypt(self, evaluator: Evaluator) -> None:
+        """The owner opens what an evaluator returned."""
+        self._work.do("decrypt", "decrypt", self.result(evaluator)[0])
 
 
 class PlainColumns:
     """Without encryption: exact integers as bytes, and Python's own arithmetic."""
 
-    def __init__(self, tally: Tally, spec: ColumnSpec) -> None:
+    def __init__(self, tally: Counts, spec: ColumnSpec) -> None:
         self._tally = tally
         self._spec = spec
 
@@ -239,16 +239,16 @@ class PlainColumns:
     def _n_numbers(self) -> int:
         return self._spec.n_samples * self._spec.n_columns
 
-    def sealed(self, guest: Guest) -> list[tuple[int, int]]:
+    def sealed(self, evaluator: Evaluator) -> list[tuple[int, int]]:
         """Products; or masked products, weighted ones and a correction per feature."""
-        spec, count = self._spec, guest.n_rows * self._spec.n_columns
-        if not guest.quadratic:
+        spec, count = self._spec, evaluator.n_rows * self._spec.n_columns
+        if not evaluator.quadratic:
             return [(1, count * math.ceil((spec.result_bits + 1) / 8))]
         widths = QuadraticWidths(spec)
         parts = (
             (count, widths.product_digit),
             (count, widths.weighted_digit),
-            (guest.n_features, widths.correction_digit),
+            (evaluator.n_features, widths.correction_digit),
         )
         return [(1, numbers * math.ceil(bits / 8)) for numbers, bits in parts]
 
@@ -256,28 +256,28 @@ class PlainColumns:
         """The owner writes its columns."""
         self._tally.do("encrypt", "plain number", self._n_numbers)
 
-    def evaluate(self, guest: Guest) -> None:
-        """A guest reads them, adds up bins or multiplies numbers, and writes results."""
+    def evaluate(self, evaluator: Evaluator) -> None:
+        """An evaluator reads them, adds up bins or multiplies numbers, and writes results."""
         self._tally.do("evaluate", "plain number", self._n_numbers)
-        unit = "plain sum" if guest.n_cells > 1 else "plain product"
-        self._tally.do("evaluate", unit, guest.n_features * self._n_numbers)
-        self._results("evaluate", guest)
+        unit = "plain sum" if evaluator.n_cells > 1 else "plain product"
+        self._tally.do("evaluate", unit, evaluator.n_features * self._n_numbers)
+        self._results("evaluate", evaluator)
 
-    def decrypt(self, guest: Guest) -> None:
-        """The owner reads what a guest returned."""
-        self._results("decrypt", guest)
+    def decrypt(self, evaluator: Evaluator) -> None:
+        """The owner reads what an evaluator returned."""
+        self._results("decrypt", evaluator)
 
-    def _results(self, phase: str, guest: Guest) -> None:
+    def _results(self, phase: str, evaluator: Evaluator) -> None:
         # A masked square has a product, a weighted one and two masks.
-        per_cell = 4 if guest.quadratic else 1
-        count = per_cell * guest.n_rows * self._spec.n_columns
+        per_cell = 4 if evaluator.quadratic else 1
+        count = per_cell * evaluator.n_rows * self._spec.n_columns
         self._tally.do(phase, "plain number", count)
 
 
 Columns = BGVColumns | PaillierColumns | PlainColumns
 
 
-def columns_of(tally: Tally, scheme: str, spec: ColumnSpec, security_bits: int) -> Columns:
+def columns_of(tally: Counts, scheme: str, spec: ColumnSpec, security_bits: int) -> Columns:
     """The kernel of a scheme."""
     if scheme == "plain":
         return PlainColumns(tally, spec)

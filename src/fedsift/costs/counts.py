@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run will send and compute, counted before it starts.
 
-A :class:`Tally` is filled by walking through a method as its driver would, with the same messages
+A :class:`Counts` is filled by walking through a method as its driver would, with the same messages
 but empty ciphertexts: only their number and size matter. Seconds come later, when counts are
 multiplied with the :mod:`rates <fedsift.costs.rates>` of a machine.
 """
@@ -71,7 +71,7 @@ def _header(n_bytes: int) -> int:
 
 
 @dataclass
-class Tally:
+class Counts:
     """Counts of one run; ``work`` maps (phase, unit of work) to how often it is done.
 
     ``side_by_side`` is the number of parties that do their numerical work at the same time.
@@ -112,7 +112,7 @@ class Tally:
         self.do("mask", "mask number", n_numbers * (n_parties + 1))
         self.do("mask", "mask number peer", n_numbers * n_parties * (n_parties - 1))
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: Counts) -> None:
         """Count another part of the run in."""
         self.rounds += other.rounds
         self.calls += other.calls
@@ -135,7 +135,7 @@ _SWITCHING = ("rotate", "product", "switch key", "switch key read")
 class Ring:
     """One parameter set of SEAL: sizes of what travels, and work in units of the reference ring."""
 
-    def __init__(self, tally: Tally, parameters: SealParameters) -> None:
+    def __init__(self, tally: Counts, parameters: SealParameters) -> None:
         degree, levels = parameters.degree, parameters.levels
         self._tally = tally
         self._degree = degree
@@ -177,7 +177,7 @@ class OpenRing:
 
     public_key_bytes = product_key_bytes = 0
 
-    def __init__(self, tally: Tally, parameters: SealParameters) -> None:
+    def __init__(self, tally: Counts, parameters: SealParameters) -> None:
         self._tally = tally
         self._size = parameters.degree / _REFERENCE[0]
         self.fresh_bytes = self.result_bytes = 8 * parameters.degree
@@ -212,6 +212,6 @@ _OPEN = {
 """What an operation of SEAL is without encryption."""
 
 
-def ring_of(tally: Tally, scheme: str, parameters: SealParameters) -> Ring | OpenRing:
+def ring_of(tally: Counts, scheme: str, parameters: SealParameters) -> Ring | OpenRing:
     """A ring of a scheme."""
     return (OpenRing if scheme == "plain" else Ring)(tally, parameters)

@@ -11,7 +11,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from fedsift.costs.counts import Tally
+from fedsift.costs.counts import Counts
 from fedsift.costs.measure import CROWD
 from fedsift.costs.rates import Rates
 from fedsift.data import Federation
@@ -80,26 +80,26 @@ class Estimate:
 class _Walked:
     """Expected counts, and those of the cheapest and the dearest course."""
 
-    expected: Tally
-    low: Tally | None = None
-    high: Tally | None = None
+    expected: Counts
+    low: Counts | None = None
+    high: Counts | None = None
     remarks: tuple[str, ...] = ()
 
 
 def estimate(
-    selector: Any, federation: Federation, rates: Rates, around: Tally | None = None
+    selector: Any, federation: Federation, rates: Rates, around: Counts | None = None
 ) -> Estimate | None:
     """Predict the cost of ``selector.fit(federation)``; None where that is not possible.
 
     ``around`` is what comes before and after the method, see :mod:`fedsift.costs.joint`.
     """
     name = type(selector).__name__
-    if name not in _WALKS:
+    if name not in COST_MODELS:
         return None
     # A copy that keeps no checkpoints: nothing is written where nothing runs.
     planning = clone(selector).set_params(checkpoint=None)
     params = planning._prepare(federation).params
-    walked = _WALKS[name](federation, params)
+    walked = COST_MODELS[name](federation, params)
     if around is not None:
         for tally in {id(t): t for t in (walked.expected, walked.low, walked.high) if t}.values():
             tally.add(around)
@@ -161,7 +161,7 @@ def _fedsdg(federation: Federation, params: Any) -> _Walked:
     return _Walked(expected, tally_fedsdg(federation, params, fewest), expected, (remark,))
 
 
-_WALKS: dict[str, Callable[[Federation, Any], _Walked]] = {
+COST_MODELS: dict[str, Callable[[Federation, Any], _Walked]] = {
     "FilterSelector": _filter,
     "InteractionSelector": _interaction,
     "VFPSSelector": _vfps,
@@ -193,13 +193,13 @@ def _priced(walked: _Walked, rates: Rates) -> Estimate:
     )
 
 
-def _ends(tally: Tally | None, rates: Rates) -> dict[str, float]:
+def _ends(tally: Counts | None, rates: Rates) -> dict[str, float]:
     if tally is None:
         return {}
     return {"seconds": priced(tally, rates)[0], "bytes": float(tally.n_bytes)}
 
 
-def priced(tally: Tally, rates: Rates) -> tuple[float, float, dict[str, float]]:
+def priced(tally: Counts, rates: Rates) -> tuple[float, float, dict[str, float]]:
     """Seconds on the wall, processor seconds, and these by phase."""
     sending = tally.calls * rates["call"] + tally.n_bytes * rates["byte"]
     phases = {MESSAGES: rates["start"] + sending}

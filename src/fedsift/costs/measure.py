@@ -91,14 +91,14 @@ class _Caller(DrivingRole, name="caller"):
 
 
 def _messages() -> Seconds:
-    from fedsift.engine import EMBEDDED
+    from fedsift.engine import LOCAL_ENGINE
     from fedsift.methods.execution import versions
 
     protocol = Protocol("echo", (_Shout, _Echo), (_Caller, _Wall))
 
     def play(*steps: tuple[int, int]) -> list[float]:
         nodes: dict[str, Sequence[Role]] = {"a": (_Caller(steps),), "b": (_Wall(),)}
-        found: list[float] = EMBEDDED.play(protocol, nodes).value
+        found: list[float] = LOCAL_ENGINE.run(protocol, nodes).value
         return found
 
     small, large = play((16, 40), (1 << 20, 8))

@@ -20,7 +20,7 @@ _AT_ONCE = 12
 
 _LAYER_RESULTS: tuple[MaskKind, ...] = ("output", "weights", "inputs")
 _LAYER_PRODUCTS = 4
-"""Products of a step: three at the guest, one at the owner."""
+"""Products of a step: three at the evaluator, one at the owner."""
 
 _PAIRS_KEPT = 0.66
 """Pairs of primes that are kept: those with nothing but 2 in common below them (twin primes'
@@ -169,14 +169,14 @@ def openly() -> Seconds:
     from fedsift.crypto.columns import plain as counts_plain
     from fedsift.crypto.products.bgv import _Diagonals as Diagonals
     from fedsift.crypto.products.plan import plan_products
-    from fedsift.crypto.products.ring import PlainGuest
+    from fedsift.crypto.products.ring import PlainEvaluator
     from fedsift.crypto.randomness import uniform_below
     from fedsift.crypto.schemes.seal import SealParameters, plain_primes
     from fedsift.crypto.wire import Ciphertexts
     from fedsift.methods.vfps import blinding
 
     prime = plain_primes(8192, 40)[0]
-    ring = PlainGuest(SealParameters("bgv", 8192, 3, prime))
+    ring = PlainEvaluator(SealParameters("bgv", 8192, 3, prime))
     slots = uniform_below(prime, 8192)
     blob, total = ring.encrypt(slots), slots.copy()
     # Columns of some length: most of the time goes into fetching their numbers from memory.
@@ -226,22 +226,22 @@ def _open_layer() -> Seconds:
     side, seconds = 16, {}
     for n_rows in (8, 256):
         owner = own_layer("plain", n_rows, side, side)
-        guest = join_layer(owner.keys, n_rows, side, side)
+        evaluator = join_layer(owner.keys, n_rows, side, side)
         share, rows = owner.random_share(), np.ones((n_rows, side), dtype=np.int64)
-        masks = {kind: guest.masks(kind) for kind in _LAYER_RESULTS}
+        masks = {kind: evaluator.masks(kind) for kind in _LAYER_RESULTS}
 
         def step(
             owner: Any = owner,
-            guest: Any = guest,
+            evaluator: Any = evaluator,
             share: Any = share,
             rows: Any = rows,
             m: Any = masks,
         ) -> None:
             batch = owner.encrypt_input(rows)
-            owner.decrypt_output(guest.forward(batch, share, m["output"]))
+            owner.decrypt_output(evaluator.forward(batch, share, m["output"]))
             exact_product(rows, share, owner.modulus)
-            owner.decrypt_weight_gradient(guest.weight_gradient(batch, rows, m["weights"])[0])
-            sealed = guest.input_gradient(owner.encrypt_share(share), rows, share, m["inputs"])
+            owner.decrypt_weight_gradient(evaluator.weight_gradient(batch, rows, m["weights"])[0])
+            sealed = evaluator.input_gradient(owner.encrypt_share(share), rows, share, m["inputs"])
             owner.decrypt_input_gradient(sealed)
 
         seconds[n_rows] = per_call(step)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from fedsift.costs.counts import Tally
+from fedsift.costs.counts import Counts
 from fedsift.crypto.schemes.paillier import key_bits_for
 
 _POWERS = ("key", "join", "decrypt", "rerandomise", "encrypt public", "tables public")
@@ -14,7 +14,7 @@ _POWERS = ("key", "join", "decrypt", "rerandomise", "encrypt public", "tables pu
 class PaillierWork:
     """One key of the wanted strength; work is measured with 3072 bits."""
 
-    def __init__(self, tally: Tally, security_bits: int) -> None:
+    def __init__(self, tally: Counts, security_bits: int) -> None:
         self._tally = tally
         self.key_bits = key_bits_for(security_bits)
         # Products of longer numbers take the square of the length.

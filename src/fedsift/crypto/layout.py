@@ -31,7 +31,7 @@ Index = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Layout:
-    """A chosen arrangement; owner and guest derive the same one from the same numbers."""
+    """A chosen arrangement; owner and evaluator derive the same one from the same numbers."""
 
     row_size: int
     period: int

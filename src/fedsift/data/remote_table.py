@@ -23,7 +23,7 @@ from fedsift.errors import UndeclaredFlow
 T = TypeVar("T", PartyTable, Target)
 
 
-class TableOutline(PartyTable):
+class RemoteTable(PartyTable):
     """A table at another site.
 
     Parameters
@@ -37,8 +37,8 @@ class TableOutline(PartyTable):
 
     Examples
     --------
-    >>> TableOutline("shop", ["visits"], 40)
-    TableOutline('shop', 40 rows x 1 columns)
+    >>> RemoteTable("shop", ["visits"], 40)
+    RemoteTable('shop', 40 rows x 1 columns)
     """
 
     def __init__(self, name: str, feature_names: Sequence[str] = (), n_rows: int = 0) -> None:
@@ -46,7 +46,7 @@ class TableOutline(PartyTable):
         object.__setattr__(self, "_told", (tuple(feature_names), n_rows))
 
     def __repr__(self) -> str:
-        return f"TableOutline({self.name!r}, {self.n_rows} rows x {self.n_columns} columns)"
+        return f"RemoteTable({self.name!r}, {self.n_rows} rows x {self.n_columns} columns)"
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -128,14 +128,14 @@ class JointFederation(Federation):
         return self.total_features
 
 
-def is_elsewhere(value: Any) -> bool:
+def is_remote(value: Any) -> bool:
     """Whether a table or target is at another site."""
-    return isinstance(value, (TableOutline, TargetOutline))
+    return isinstance(value, (RemoteTable, TargetOutline))
 
 
-def at_home(values: Mapping[str, T]) -> dict[str, T]:
+def local_only(values: Mapping[str, T]) -> dict[str, T]:
     """The tables or targets whose values are here."""
-    return {party: value for party, value in values.items() if not is_elsewhere(value)}
+    return {party: value for party, value in values.items() if not is_remote(value)}
 
 
 def _elsewhere(what: str) -> UndeclaredFlow:

@@ -3,8 +3,8 @@
 """What passes between a submitter and the members of a run, readable by them alone.
 
 The submitter warrants its job to every member, so that a hub cannot start one in its name. At the
-end members report to the submitter: the chair the result, or each why it could not go on. To a
-submitter who watches, the chair tells on the way how far the job is.
+end members report to the submitter: the coordinator the result, or each why it could not go on. To
+a submitter who watches, the coordinator tells on the way how far the job is.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import msgspec
 from fedsift import errors
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.crypto.letter import open_letter, seal_letter
-from fedsift.engine.exchange import shown
+from fedsift.engine.exchange import printable
 from fedsift.engine.session import fault_of
-from fedsift.engine.snapshot import News
+from fedsift.engine.snapshot import ProgressSnapshot
 from fedsift.errors import (
     BadEnvelope,
     BadFrame,
@@ -38,7 +38,7 @@ def fingerprint_of(job: str) -> str:
     return hashlib.sha256(job.encode()).hexdigest()
 
 
-def warrant_job(
+def sign_job(
     job: str, submitter: str, key: OrganisationKey, members: Mapping[str, bytes]
 ) -> dict[str, str]:
     """The submitter's word for a job, one per member, as texts that a job can carry.
@@ -72,7 +72,7 @@ def job_text(given: str) -> str:
         ) from None
 
 
-def check_warrant(
+def verify_job(
     job: str, member: str, key: OrganisationKey, submitter: str, public: bytes, warrant: str
 ) -> None:
     """Refuse a job that its submitter did not warrant to this member."""
@@ -95,7 +95,7 @@ class Report(msgspec.Struct, frozen=True):
     ----------
     site : str
     result : bytes or None
-        The chair's, encoded.
+        The coordinator's, encoded.
     code, found, needed, action
         The error, if there was one; ``code`` is empty otherwise.
     drove : bool
@@ -132,16 +132,18 @@ class Report(msgspec.Struct, frozen=True):
         """The error, as it was raised there."""
         if self.code == PartyFailed.code:
             return PartyFailed(
-                shown(self.party),
-                shown(self.message),
+                printable(self.party),
+                printable(self.message),
                 self.round_number,
-                shown(self.reason),
-                cause_code=shown(self.cause_code),
+                printable(self.reason),
+                cause_code=printable(self.cause_code),
             )
         kind = _kinds().get(self.code, RunEnded)
         made = kind.__new__(kind)
         # Some errors make their texts themselves; here the texts are there already.
-        FedsiftError.__init__(made, shown(self.found), shown(self.needed), shown(self.action))
+        FedsiftError.__init__(
+            made, printable(self.found), printable(self.needed), printable(self.action)
+        )
         return made
 
 
@@ -171,7 +173,7 @@ def open_report(
 
 
 def seal_news(
-    news: News, site: str, key: OrganisationKey, submitter: str, public: bytes, job: str
+    news: ProgressSnapshot, site: str, key: OrganisationKey, submitter: str, public: bytes, job: str
 ) -> bytes:
     """News that only the submitter can read."""
     content = msgspec.msgpack.encode(news, enc_hook=_number)
@@ -180,11 +182,11 @@ def seal_news(
 
 def open_news(
     letter: bytes, submitter: str, key: OrganisationKey, site: str, public: bytes, job: str
-) -> News:
+) -> ProgressSnapshot:
     """A member's news of this job, if that member really wrote it."""
     opened = open_letter(submitter, key, site, public, f"news {fingerprint_of(job)}", letter)
     try:
-        return msgspec.msgpack.decode(opened, type=News)
+        return msgspec.msgpack.decode(opened, type=ProgressSnapshot)
     except msgspec.MsgspecError:
         raise BadEnvelope(
             f"The news of {site!r} cannot be read.",

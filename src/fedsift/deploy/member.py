@@ -14,17 +14,17 @@ from typing import Protocol
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy.letters import (
     Report,
-    check_warrant,
     fingerprint_of,
     seal_news,
     seal_report,
+    verify_job,
 )
-from fedsift.engine.api import Player
-from fedsift.engine.remote.engine import SitePlayer
-from fedsift.engine.remote.secure_transport import SealedLine
-from fedsift.engine.remote.transport import Line, Patience
+from fedsift.engine.api import Engine
+from fedsift.engine.remote.engine import SiteEngine
+from fedsift.engine.remote.secure_transport import SecureTransport
+from fedsift.engine.remote.transport import Timeouts, Transport
 from fedsift.engine.session import Observer
-from fedsift.engine.snapshot import News, NewsDesk
+from fedsift.engine.snapshot import ProgressSnapshot, ProgressTracker
 from fedsift.errors import FedsiftError
 
 _MAKER = "fedsift.deploy.site"
@@ -61,7 +61,7 @@ class SiteWork(Protocol):
         ...
 
     @property
-    def patience(self) -> Patience:
+    def patience(self) -> Timeouts:
         """How long to wait for the others."""
         ...
 
@@ -70,8 +70,8 @@ class SiteWork(Protocol):
         """Whether the submitter watches, and is told by this member how far the job is."""
         ...
 
-    def run(self, player: Player, observer: Observer | None = None) -> bytes | None:
-        """Play this member's part; the chair returns the encoded result, the others nothing."""
+    def run(self, engine: Engine, observer: Observer | None = None) -> bytes | None:
+        """Do this member's part; only the coordinator returns the encoded result."""
         ...
 
 
@@ -99,10 +99,10 @@ class Member:
         self._session = session
         work: SiteWork = importlib.import_module(_MAKER).make_site(folder, job, name)
         submitter, public = work.submitter
-        check_warrant(job, name, work.key, submitter, public, warrants.get(name, ""))
+        verify_job(job, name, work.key, submitter, public, warrants.get(name, ""))
         self.work = work
-        self._player: SitePlayer | None = None
-        self._desk = NewsDesk(name) if work.tells_news else None
+        self._engine: SiteEngine | None = None
+        self._desk = ProgressTracker(name) if work.tells_news else None
         self._told = 0
 
     @property
@@ -113,12 +113,12 @@ class Member:
     @property
     def progress(self) -> tuple[int, int] | None:
         """Stage and round, while this member drives."""
-        return None if self._player is None else self._player.driving
+        return None if self._engine is None else self._engine.driving
 
-    def run(self, line: Line) -> Report:
+    def run(self, line: Transport) -> Report:
         """Play this member's part to the end, whichever that is."""
         try:
-            sealed = SealedLine(
+            sealed = SecureTransport(
                 line,
                 self.work.key,
                 self.work.pinned,
@@ -126,9 +126,9 @@ class Member:
                 fingerprint=fingerprint_of(self._job),
                 attempts=self.work.patience.attempts,
             )
-            with SitePlayer(self.work.members, sealed, self.work.patience) as player:
-                self._player = player
-                result = self.work.run(player, self._desk)
+            with SiteEngine(self.work.members, sealed, self.work.patience) as engine:
+                self._engine = engine
+                result = self.work.run(engine, self._desk)
         except Exception as error:
             log_failure(error)
             return Report.of_error(self.name, error, drove=self.progress is not None)
@@ -140,7 +140,7 @@ class Member:
         News is a courtesy: what goes wrong with it is no reason to end a job.
         """
         try:
-            news = News() if self._desk is None else self._desk.news()
+            news = ProgressSnapshot() if self._desk is None else self._desk.news()
             if news.number <= self._told:
                 return b""
             sealed = seal_news(news, self.name, self.work.key, *self.work.submitter, self._job)

@@ -4,8 +4,8 @@
 
 The job says which parties do what; it names no file, no key and no code. What a member brings, what
 it allows and whom it knows comes from its own folder. It refuses a job of a submitter or with a
-chair that it does not know, columns or labels that it did not set free, and whatever its policy
-forbids; the last two when the parties meet, so that the chair learns the reason.
+coordinator that it does not know, columns or labels that it did not set free, and whatever its
+policy forbids; the last two when the parties meet, so that the coordinator learns the reason.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from fedsift.deploy.member import log_failure
 from fedsift.deploy.once import play_once
 from fedsift.deploy.site_files import HUB, SiteSettings, load_site
 from fedsift.deploy.turns import taking_turns
-from fedsift.engine import Player
-from fedsift.engine.remote.transport import Patience
+from fedsift.engine import Engine
+from fedsift.engine.remote.transport import Timeouts
 from fedsift.engine.session import Observer
 from fedsift.errors import BadEnvelope, FileProblem, JobError, PolicyViolation
 from fedsift.jobs.chain_joint import run_chain
 from fedsift.jobs.chain_model import ChainModel
 from fedsift.jobs.chain_results import PREDICTIONS
 from fedsift.jobs.chain_state import Keep
-from fedsift.jobs.run import Home, run_joint
+from fedsift.jobs.run import LocalParty, run_joint
 from fedsift.jobs.spec import JointJob
 from fedsift.protocol import Policy
 from fedsift.protocol.policy import OPEN
@@ -113,12 +113,12 @@ class Site:
     @property
     def tells_news(self) -> bool:
         """Whether the submitter watches, and this member leads the run and so knows the course."""
-        return self.job.live and self.members[self.job.chair] == self.settings.name
+        return self.job.live and self.members[self.job.coordinator] == self.settings.name
 
     @property
-    def patience(self) -> Patience:
+    def patience(self) -> Timeouts:
         """How long to wait for the others."""
-        return Patience.of(self.settings.idle_seconds, self.settings.heartbeat_seconds)
+        return Timeouts.of(self.settings.idle_seconds, self.settings.heartbeat_seconds)
 
     @property
     def policy(self) -> Policy:
@@ -143,32 +143,32 @@ class Site:
                 "A member is asked to take part in jobs that name it.",
                 "Submit the job to its own parties.",
             )
-        chair = self.members[self.job.chair]
-        accepted = own.drivers is None or chair in own.drivers or chair == name
-        for member in dict.fromkeys([chair, *self.members.values()]):
-            if member == name or (member in own.pinned and (member != chair or accepted)):
+        coordinator = self.members[self.job.coordinator]
+        accepted = own.drivers is None or coordinator in own.drivers or coordinator == name
+        for member in dict.fromkeys([coordinator, *self.members.values()]):
+            if member == name or (member in own.pinned and (member != coordinator or accepted)):
                 continue
-            what = "as the chair of a run" if member == chair else "in a run"
+            what = "as the coordinator of a run" if member == coordinator else "in a run"
             raise PolicyViolation(
                 f"{name!r} does not accept {member!r} {what}.",
-                "Its key must be pinned, and a chair must be one of the drivers it accepts.",
+                "Its key must be pinned, and a coordinator must be one of the drivers it accepts.",
                 f"Leave one of the two out, or ask {name!r} to change its settings.",
             )
 
-    def run(self, player: Player, observer: Observer | None = None) -> bytes | None:
-        """Play this member's part, once; the chair returns the encoded result."""
+    def run(self, engine: Engine, observer: Observer | None = None) -> bytes | None:
+        """Play this member's part, once; the coordinator returns the encoded result."""
         if self.job.nonce:
             play_once(self.settings.folder, self.job.fingerprint)
         homes = {}
-        for party in player.home or ():
+        for party in engine.home or ():
             data = party in self.job.parties
-            homes[party] = Home(self._load if data else None, self.policy)
+            homes[party] = LocalParty(self._load if data else None, self.policy)
         with self._checkpoint() as place:
             if self.job.steps:
                 result = run_chain(
                     self.job,
                     homes,
-                    player,
+                    engine,
                     observer=observer,
                     place=place,
                     keep_own=self._keep_step(),
@@ -180,7 +180,7 @@ class Site:
             result = run_joint(
                 self.job,
                 homes,
-                player,
+                engine,
                 observer=observer,
                 selector=selector,
                 keep_own=self._keep_own,

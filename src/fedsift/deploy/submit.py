@@ -26,10 +26,10 @@ from fedsift.config.job import Job, load_job
 from fedsift.deploy.flare.hub_session import HubRefused, HubSession
 from fedsift.deploy.flare.job_folder import job_folder, text_in
 from fedsift.deploy.kits import Kit
-from fedsift.deploy.letters import Report, open_report, telling, warrant_job
-from fedsift.deploy.progress_reader import NewsReader, chair_of
+from fedsift.deploy.letters import Report, open_report, sign_job, telling
+from fedsift.deploy.progress_reader import ProgressReader, coordinator_of
 from fedsift.deploy.site_files import HUB, SiteSettings, load_site
-from fedsift.engine.snapshot import News
+from fedsift.engine.snapshot import ProgressSnapshot
 from fedsift.errors import (
     BadEnvelope,
     ConfigError,
@@ -78,7 +78,7 @@ class JobState:
     seconds : float
         Since it was submitted.
     news : News, optional
-        Of the chair, in a job that is watched live.
+        Of the coordinator, in a job that is watched live.
     """
 
     job_id: str
@@ -87,7 +87,7 @@ class JobState:
     round_number: int = 0
     finished: tuple[str, ...] = ()
     seconds: float = 0.0
-    news: News | None = None
+    news: ProgressSnapshot | None = None
 
 
 Watcher = Callable[[JobState], None]
@@ -129,8 +129,8 @@ def submit_job(
     resume : bool
         Go on with an interrupted run of the same job.
     live : bool
-        Have the chair tell on the way what the result tells at the end about counts, ledger and
-        course; ``watcher`` is told.
+        Have the coordinator tell on the way what the result tells at the end about counts, ledger
+        and course; ``watcher`` is told.
     watcher : callable, optional
         Told every change of the job's state.
     limit_seconds : float
@@ -146,8 +146,10 @@ def submit_job(
     nonce = secrets.token_hex(16)
     joint = JointJob.from_job(job, submitter=kit.name, resume=resume, live=live, nonce=nonce)
     text = joint.to_text()
-    warrants = warrant_job(text, kit.name, settings.key(), members)
-    watch = _Watch(kit, watcher, limit_seconds, NewsReader(kit, settings, text) if live else None)
+    warrants = sign_job(text, kit.name, settings.key(), members)
+    watch = _Watch(
+        kit, watcher, limit_seconds, ProgressReader(kit, settings, text) if live else None
+    )
     with HubSession(kit) as session, job_folder(job.method, text, warrants, parties) as folder:
         _refuse_missing(session.connected(), parties)
         job_id = session.ask("submit", folder=str(folder))["job"]
@@ -207,7 +209,7 @@ class _Watch:
         kit: Kit,
         watcher: Watcher | None,
         limit_seconds: float,
-        reader: NewsReader | None = None,
+        reader: ProgressReader | None = None,
     ) -> None:
         self._reader = reader
         self._kit = kit
@@ -363,7 +365,7 @@ def _decoded(letters: Mapping[str, Any]) -> dict[str, bytes]:
 
 def _opened(left: _Left, kit: Kit, settings: SiteSettings, text: str) -> SelectionResult:
     """The result, or the error that says most; what does not open was not written by a member."""
-    chair, key, forged = chair_of(text), settings.key(), None
+    coordinator, key, forged = coordinator_of(text), settings.key(), None
     reports: list[Report] = []
     for name, letter in left.letters.items():
         public = settings.pinned.get(name)
@@ -374,7 +376,7 @@ def _opened(left: _Left, kit: Kit, settings: SiteSettings, text: str) -> Selecti
         except BadEnvelope as error:
             forged = error
             continue
-        if opened.result is None or name == chair:
+        if opened.result is None or name == coordinator:
             reports.append(opened)
     report = telling(reports)
     if report is not None and report.result is not None:

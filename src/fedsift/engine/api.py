@@ -4,7 +4,7 @@
 
 A job is a script: an ordinary function that plays one protocol after the other. Every site runs the
 same script with the same arguments, except for its own data; where a party lives elsewhere, its
-node holds :class:`~fedsift.protocol.remote_role.Absent` roles.
+node holds :class:`~fedsift.protocol.remote_role.RemoteRole` roles.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol as Interface
 
 from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
-from fedsift.engine.local import run_embedded
+from fedsift.engine.local import run_local
 from fedsift.engine.outcome import Outcome
 from fedsift.engine.session import Observer
 from fedsift.protocol.policy import Policy
@@ -21,7 +21,7 @@ from fedsift.protocol.protocol import Protocol
 from fedsift.protocol.role import Role
 
 
-class Player(Interface):
+class Engine(Interface):
     """Plays protocols, one after the other."""
 
     @property
@@ -29,7 +29,7 @@ class Player(Interface):
         """Parties that live here; None if all of them do."""
         ...
 
-    def play(
+    def run(
         self,
         protocol: Protocol,
         nodes: Mapping[str, Sequence[Role]],
@@ -49,12 +49,12 @@ class Player(Interface):
         ...
 
 
-class EmbeddedPlayer:
+class LocalEngine:
     """Every party lives in this process."""
 
     home: tuple[str, ...] | None = None
 
-    def play(
+    def run(
         self,
         protocol: Protocol,
         nodes: Mapping[str, Sequence[Role]],
@@ -66,8 +66,8 @@ class EmbeddedPlayer:
         on_interrupt: Callable[[], None] | None = None,
         keep_frames: bool = False,
     ) -> Outcome:
-        """See :class:`Player`."""
-        return run_embedded(
+        """See :class:`Engine`."""
+        return run_local(
             protocol,
             nodes,
             policies=policies,
@@ -79,5 +79,5 @@ class EmbeddedPlayer:
         )
 
 
-EMBEDDED = EmbeddedPlayer()
+LOCAL_ENGINE = LocalEngine()
 """For whoever was given no player."""

@@ -37,7 +37,7 @@ class Request:
     round_number: int
 
 
-class Door:
+class RoleNetwork:
     """The door of one role at one party; see :class:`fedsift.protocol.network.Network`.
 
     ``within`` is the round of the request that the role is answering; what it asks meanwhile
@@ -138,9 +138,9 @@ class Exchange:
         """Seconds a party's roles waited for others."""
         return sum(s for address, s in self._wait_seconds.items() if address.party == party)
 
-    def door(self, address: Address, within: int | None = None) -> Door:
+    def door(self, address: Address, within: int | None = None) -> RoleNetwork:
         """The door of one role."""
-        return Door(self, address, within)
+        return RoleNetwork(self, address, within)
 
     async def call(
         self,
@@ -216,14 +216,14 @@ class Exchange:
 
 def failure(fault: Fault, party: str, name: str, round_number: int) -> FedsiftError:
     """What is nobody's failure keeps its kind; everything else is a failed party."""
-    text = shown(fault.text)
+    text = printable(fault.text)
     for kind in (PolicyViolation, RunEnded):
         if fault.code == kind.code:
             return kind(text)
-    code = shown(fault.code)
+    code = printable(fault.code)
     return PartyFailed(party, name, round_number, f"{code}: {text}", cause_code=code)
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Another party's text, fit for a screen: no control characters, not too long."""
     return "".join(letter for letter in text[:_LONGEST_REASON] if letter.isprintable())

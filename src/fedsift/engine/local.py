@@ -23,13 +23,13 @@ from fedsift.errors import ParameterError
 from fedsift.protocol.codec import MAX_FRAME_BYTES
 from fedsift.protocol.policy import Policy
 from fedsift.protocol.protocol import Protocol, absent_parties, find_driver, placement_of
-from fedsift.protocol.remote_role import Absent
+from fedsift.protocol.remote_role import RemoteRole
 from fedsift.protocol.role import Role
 
 R = TypeVar("R")
 
 
-def run_embedded(
+def run_local(
     protocol: Protocol,
     nodes: Mapping[str, Sequence[Role]],
     *,
@@ -58,7 +58,7 @@ def run_embedded(
         it, and at the second one, the run stops at once.
     """
     party, driver = find_driver(nodes)
-    if isinstance(driver, Absent) or absent_parties(nodes):
+    if isinstance(driver, RemoteRole) or absent_parties(nodes):
         raise ParameterError(
             f"The roles of {', '.join(absent_parties(nodes))} are played elsewhere.",
             "A run in one process needs every role here.",

@@ -25,10 +25,10 @@ class Outcome:
 
 def phase_seconds(roles: Iterable[Role]) -> dict[str, float]:
     """Seconds by phase, over several roles."""
-    return added(role.clock.seconds for role in roles)
+    return sum_timings(role.clock.seconds for role in roles)
 
 
-def added(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def sum_timings(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Seconds by phase, over several parties."""
     phases: dict[str, float] = {}
     for part in parts:

@@ -20,7 +20,7 @@ from fedsift.result import Disclosure
 MOST_STEPS = 500
 
 
-class News(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ProgressSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A run at one moment.
 
     Attributes
@@ -56,7 +56,7 @@ class News(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     part: str = ""
 
 
-class NewsDesk:
+class ProgressTracker:
     """An observer of a run that can be asked for news at any time, from any thread."""
 
     def __init__(self, site: str = "") -> None:
@@ -107,10 +107,10 @@ class NewsDesk:
             self._part = f"{number} of {n_steps}, {method}"
             self._steps = []
 
-    def news(self) -> News:
+    def news(self) -> ProgressSnapshot:
         """The run as it is now."""
         with self._lock:
-            return News(
+            return ProgressSnapshot(
                 self._site,
                 self._number,
                 self._round,

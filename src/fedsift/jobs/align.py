@@ -32,17 +32,17 @@ from fedsift.crypto.wire import Ciphertexts
 from fedsift.data.ids import Ids, refuse_duplicates
 from fedsift.errors import AlignmentError, BadFrame
 from fedsift.protocol import (
-    Absent,
     DrivingRole,
     Message,
     Network,
     Protocol,
     PublicArray,
+    RemoteRole,
     Role,
     handles,
     message,
 )
-from fedsift.protocol.network import blaming
+from fedsift.protocol.network import errors_belong_to
 from fedsift.protocol.policy import OPEN, Policy, check_rows
 
 LEADER, HOLDER = "id leader", "id holder"
@@ -52,7 +52,7 @@ Rows = npt.NDArray[np.int64]
 @message(
     flow=f"{LEADER} -> {HOLDER}",
     reveals="row-count: number of rows before alignment",
-    customary=True,
+    allowed_by_default=True,
 )
 class AlignmentStart(Message, frozen=True):
     """A fresh salt, and how many ids will be asked about."""
@@ -65,7 +65,7 @@ class AlignmentStart(Message, frozen=True):
     flow=f"{HOLDER} -> {LEADER}",
     reveals="row-count: number of rows before alignment; the ids are under the sender's key",
     key=HOLDER,
-    customary=True,
+    allowed_by_default=True,
 )
 class BlindedSet(Message, frozen=True):
     """All ids of the sender under its own key, sorted."""
@@ -177,7 +177,7 @@ class IdLeader(DrivingRole, name=LEADER):
         common = np.arange(len(self._ids))
         sizes = {}
         for party, known, answer in zip(holders, sets, answers, strict=True):
-            with self.clock("decrypt"), blaming(party, "BlindedIds", 2):
+            with self.clock("decrypt"), errors_belong_to(party, "BlindedIds", 2):
                 found = asker.common(known.ids, answer.ids)
             sizes[party] = len(found)
             common = np.intersect1d(common, found)
@@ -212,7 +212,7 @@ def build_nodes(
     for party in dict.fromkeys((leader, *ids)):
         kind = IdLeader if party == leader else IdHolder
         own, policy = ids[party], (policies or {}).get(party, OPEN)
-        nodes[party] = (Absent(kind) if own is None else kind(party, own, policy),)
+        nodes[party] = (RemoteRole(kind) if own is None else kind(party, own, policy),)
     return nodes
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from fedsift.crypto import psi as crypto_psi
 from fedsift.data.alignment import Aligned
 from fedsift.data.ids import Ids
-from fedsift.engine import Outcome, run_embedded
+from fedsift.engine import Outcome, run_local
 from fedsift.jobs import align
 
 
@@ -20,7 +20,7 @@ def intersect(ids: Mapping[str, Ids]) -> tuple[dict[str, np.ndarray], Outcome]:
     crypto_psi.library()
     leader = next(iter(ids))
     nodes = align.build_nodes(ids, leader)
-    outcome = run_embedded(align.PROTOCOL, nodes)
+    outcome = run_local(align.PROTOCOL, nodes)
     return {party: nodes[party][0].facts()["rows"] for party in ids}, outcome
 
 

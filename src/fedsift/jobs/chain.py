@@ -261,13 +261,13 @@ class Chain:
         """Who learns what when rows are predicted."""
         from fedsift.methods.fedsdg import predictor as fedsdg_predict
         from fedsift.methods.fedsdg.feature_holder import FeatureHolder
-        from fedsift.protocol import Absent
+        from fedsift.protocol import RemoteRole
 
         selector = self._selector(len(self.steps), federation)
         params = params_for(selector, federation)
         holders = [party for party in federation.tables if party != federation.label_holder]
-        nodes = {federation.label_holder: (Absent(fedsdg_predict.Predictor),)}
-        nodes |= {party: (Absent(FeatureHolder),) for party in holders}
+        nodes = {federation.label_holder: (RemoteRole(fedsdg_predict.Predictor),)}
+        nodes |= {party: (RemoteRole(FeatureHolder),) for party in holders}
         placement, used = placement_of(nodes), messages_to_predict(params, len(holders))
         protocol = fedsdg_predict.PROTOCOL
         bits = 0 if params.scheme == "plain" else params.security_bits
@@ -388,11 +388,11 @@ def survivors(federation: Federation, selected: Mapping[str, Sequence[str]]) -> 
         for party, table in federation.tables.items()
         if selected.get(party)
     }
-    chair = federation.label_holder or ""
+    coordinator = federation.label_holder or ""
     return replace(
         federation,
         tables=tables,
-        parties=staying(federation.setting, chair, federation.parties, selected),
+        parties=staying(federation.setting, coordinator, federation.parties, selected),
         row_order={p: own for p, own in federation.row_order.items() if p in tables},
         column_order={},
     )

@@ -4,8 +4,8 @@
 
 The parties meet once for the whole chain, where every site looks at all steps with its own policy,
 and match their rows once. Then every step is a joint run of its own among those who are left, with
-what is left. The chair tells every party what of its own stays. A party that has left, or has no
-part in a step, stays at the table without a role: nothing reaches it but the end of each stage.
+what is left. The coordinator tells every party what of its own stays. A party that has left, or has
+no part in a step, stays at the table without a role: nothing reaches it but the end of each stage.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import numpy as np
 
 from fedsift.config.steps import PREDICT, TRAIN
 from fedsift.data.part import Part
-from fedsift.data.remote_table import JointFederation, TableOutline
-from fedsift.engine import EMBEDDED, Outcome, Player
-from fedsift.engine.outcome import added
+from fedsift.data.remote_table import JointFederation, RemoteTable
+from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
+from fedsift.engine.outcome import sum_timings
 from fedsift.engine.session import Observer
 from fedsift.errors import ValueProblem
 from fedsift.jobs import chain_messages as chain
@@ -42,7 +42,7 @@ from fedsift.jobs.chain_results import (
     tagged,
 )
 from fedsift.jobs.chain_state import ChainState, Keep, names_of
-from fedsift.jobs.run import Home, JointScript, together
+from fedsift.jobs.run import JointScript, LocalParty, merge_traffic
 from fedsift.jobs.setup_terms import Agreed
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.execution import Plan, Prepared, execute
@@ -57,8 +57,8 @@ _STAGES = 3
 
 def run_chain(
     job: JointJob,
-    homes: Mapping[str, Home],
-    player: Player = EMBEDDED,
+    homes: Mapping[str, LocalParty],
+    engine: Engine = LOCAL_ENGINE,
     *,
     observer: Observer | None = None,
     place: Path | None = None,
@@ -91,16 +91,16 @@ def run_chain(
     Returns
     -------
     result : SelectionResult or None
-        At the site of the chair.
+        At the site of the coordinator.
     """
     return ChainScript(
-        job, homes, player, observer, place, keep_own, keep_predictions, keep_model
+        job, homes, engine, observer, place, keep_own, keep_predictions, keep_model
     ).run()
 
 
-def plan_chain(job: JointJob, homes: Mapping[str, Home]) -> tuple[JointFederation, Plan]:
+def plan_chain(job: JointJob, homes: Mapping[str, LocalParty]) -> tuple[JointFederation, Plan]:
     """Who will learn what if all steps run; needs all parties here, and sends nothing."""
-    return Opening(job, homes, EMBEDDED).plan()
+    return Opening(job, homes, LOCAL_ENGINE).plan()
 
 
 class ChainScript(ChainState):
@@ -109,7 +109,7 @@ class ChainScript(ChainState):
     def run(self) -> SelectionResult | None:
         """All steps that are not finished yet."""
         refuse_checkpoints((step.parameters for step in self._job.steps), self._place)
-        if self._player.home is None:
+        if self._engine.home is None:
             with warnings.catch_warnings():
                 # The run itself warns too.
                 warnings.simplefilter("ignore", UserWarning)
@@ -121,7 +121,7 @@ class ChainScript(ChainState):
         files = {
             party: StepFiles(self._place, party, self._job.run_key, digests.get(party, ""))
             for party in self._at_home
-            if party in self._job.parties or party == self._job.chair
+            if party in self._job.parties or party == self._job.coordinator
         }
         outcomes, done = self._agree_on_start(files)
         if done == chain.NOTHING:
@@ -136,7 +136,7 @@ class ChainScript(ChainState):
             try:
                 self._step(number)
             except KeyboardInterrupt:
-                if not self._results or self._player.home is not None:
+                if not self._results or self._engine.home is not None:
                     raise
                 self.interrupted_ = True
             if self.interrupted_:
@@ -150,7 +150,7 @@ class ChainScript(ChainState):
                 own.clear()
             if self._place is not None:
                 forget_places(self._place, len(self._job.steps))
-        if not self._chairs_here:
+        if not self._coordinators_here:
             return None
         remarks = []
         if self.interrupted_:
@@ -167,21 +167,21 @@ class ChainScript(ChainState):
     # Before the first step
 
     def _agree_on_start(self, files: Mapping[str, StepFiles]) -> tuple[list[Outcome], int]:
-        """Play which step all go on after; nothing is sent where the chair keeps nothing."""
+        """Play which step all go on after; nothing is sent where the coordinator keeps nothing."""
         found = {party: own.found() for party, own in files.items()}
         here: dict[str, Role] = {}
         for party in self._at_home:
-            if party == self._job.chair:
+            if party == self._job.coordinator:
                 left = {step: files[party].left(step) for step in found[party].steps}
                 new_run = secrets.token_hex(16)
-                here[party] = chain.Chair(chain.agree_on_start(found[party], new_run, left))
+                here[party] = chain.Coordinator(chain.agree_on_start(found[party], new_run, left))
             elif party in self._job.parties:
-                here[party] = self._guest(party, found[party])
+                here[party] = self._participant(party, found[party])
             else:
                 here[party] = chain.Neutral()
         outcome = self._play(here, self._job.parties)
-        agreed = [role.go_on_after for role in here.values() if isinstance(role, chain.Guest)]
-        if self._chairs_here:
+        agreed = [role.go_on_after for role in here.values() if isinstance(role, chain.Participant)]
+        if self._coordinators_here:
             agreed = [outcome.value]
         neutral = [role for role in here.values() if isinstance(role, chain.Neutral)]
         if agreed:
@@ -212,11 +212,11 @@ class ChainScript(ChainState):
         return outcomes
 
     def _tell_rows(self, common: Mapping[str, Rows]) -> tuple[Outcome, Rows]:
-        """The chair tells which of the common rows have no label."""
+        """The coordinator tells which of the common rows have no label."""
         here: dict[str, Role] = {}
         apart: Rows = np.empty(0, dtype=np.int64)
         for party in self._at_home:
-            if party == self._job.chair:
+            if party == self._job.coordinator:
                 apart = np.flatnonzero(self._whole[party].unlabelled()[common[party]])
                 if not len(apart):
                     raise ValueProblem(
@@ -224,14 +224,14 @@ class ChainScript(ChainState):
                         "Rows without a label are to be predicted.",
                         "Leave labels empty, or hold a share of the rows out.",
                     )
-                here[party] = chain.Chair(chain.tell_rows(apart))
+                here[party] = chain.Coordinator(chain.tell_rows(apart))
             elif party in self._job.parties:
-                here[party] = self._guest(party, n_rows=len(common[party]))
+                here[party] = self._participant(party, n_rows=len(common[party]))
             else:
                 here[party] = chain.Neutral()
         outcome = self._play(here, self._job.parties)
         for role in here.values():
-            if isinstance(role, chain.Guest):
+            if isinstance(role, chain.Participant):
                 apart = role.apart
         return outcome, apart
 
@@ -242,9 +242,9 @@ class ChainScript(ChainState):
             method="start",
             setting=self._job.setting,
             selected={},
-            traffic=together([outcome.transcript.traffic() for outcome in every]),
+            traffic=merge_traffic([outcome.transcript.traffic() for outcome in every]),
             disclosures=tuple(row for outcome in every for row in outcome.ledger.rows()),
-            timings=added(outcome.timings for outcome in every),
+            timings=sum_timings(outcome.timings for outcome in every),
             warnings=tuple(self._opening.remarks),
         )
 
@@ -280,7 +280,7 @@ class ChainScript(ChainState):
         selector = job.selector(checkpoint=place)
         homes = {party: self._home(party) for party in self._at_home}
         script = JointScript(
-            job, homes, self._player, self._observer, selector, self._keep(number), settled=True
+            job, homes, self._engine, self._observer, selector, self._keep(number), settled=True
         )
         result = script.run()
         if name == TRAIN:
@@ -297,37 +297,37 @@ class ChainScript(ChainState):
         return lambda party, known: keep(party, {"step": number, "method": name, **known})
 
     def _let_stay(self, number: int, name: str, result: SelectionResult | None) -> None:
-        """The chair tells everybody what is left after a step."""
-        chair, before = self._job.chair, self._parties
+        """The coordinator tells everybody what is left after a step."""
+        coordinator, before = self._job.coordinator, self._parties
         here: dict[str, Role] = {}
         parties, features = before, dict[str, tuple[str, ...]]()
         if result is not None and name == TRAIN:
             features = {party: names_of(result, party) for party in before}
         elif result is not None:
             features = {party: tuple(result.selected.get(party, ())) for party in before}
-            parties = staying(self._job.setting, chair, before, features)
+            parties = staying(self._job.setting, coordinator, before, features)
         if result is not None:
             horizontal = self._job.setting == "horizontal"
             counted = list(features.values())[:1] if horizontal else features.values()
             self._n_features = sum(len(names) for names in counted)
         for party in self._at_home:
-            if party == chair:
+            if party == coordinator:
                 errand = chain.tell_staying(number, parties, features, self._n_features)
-                here[party] = chain.Chair(errand)
+                here[party] = chain.Coordinator(errand)
             elif party in before:
-                here[party] = self._guest(party)
+                here[party] = self._participant(party)
             elif party in self._neutrals:
                 here[party] = chain.Neutral()
         outcome = self._play(here, before if here else ())
         self._step_outcome = outcome
         self._parties = parties
         for party, role in here.items():
-            if isinstance(role, chain.Guest) and role.staying is not None:
+            if isinstance(role, chain.Participant) and role.staying is not None:
                 self._parties, self._columns[party], self._n_features = role.staying
             elif isinstance(role, chain.Neutral) and role.staying is not None:
                 _, self._parties, self._n_features = role.staying
-        if chair in self._columns and result is not None:
-            self._columns[chair] = features.get(chair, ())
+        if coordinator in self._columns and result is not None:
+            self._columns[coordinator] = features.get(coordinator, ())
 
     def _with_cost(self, result: SelectionResult, number: int) -> SelectionResult:
         """A step's result with what it cost to tell everybody about it."""
@@ -336,8 +336,8 @@ class ChainScript(ChainState):
         )
         return msgspec.structs.replace(
             result,
-            traffic=together([result.traffic, self._step_outcome.transcript.traffic()]),
-            timings=added([result.timings, self._step_outcome.timings]),
+            traffic=merge_traffic([result.traffic, self._step_outcome.transcript.traffic()]),
+            timings=sum_timings([result.timings, self._step_outcome.timings]),
             disclosures=(*result.disclosures, *rows),
         )
 
@@ -345,7 +345,7 @@ class ChainScript(ChainState):
         """Predict the rows that were set apart; only the label holder learns what comes out."""
         from fedsift.methods.fedsdg import predictor as fedsdg_predict
 
-        chair = self._job.chair
+        coordinator = self._job.coordinator
         here = [party for party in self._at_home if party in self._parties]
         if not here:
             self._watch(1)
@@ -355,13 +355,13 @@ class ChainScript(ChainState):
         tables: dict[str, Any] = {}
         for party in self._parties:
             if party not in here:
-                tables[party] = TableOutline(party, (), n_rows)
+                tables[party] = RemoteTable(party, (), n_rows)
             elif (own := parts[party]) is not None and own.table is not None:
                 tables[party] = own.table
         params = self._params
         assert params is not None  # noqa: S101 - the training came before
-        nodes = fedsdg_predict.build_nodes(tables, chair, self._models, params)
-        n_holders = sum(party != chair for party in self._parties)
+        nodes = fedsdg_predict.build_nodes(tables, coordinator, self._models, params)
+        n_holders = sum(party != coordinator for party in self._parties)
         bits = 0 if params.scheme == "plain" else params.security_bits
         used = messages_to_predict(params, n_holders)
         outcome = execute(
@@ -369,23 +369,23 @@ class ChainScript(ChainState):
             {party: self._homes[party].policy for party in here},
             timeout_seconds=self._job.timeout_seconds,
             observer=self._observer,
-            player=self._player,
+            engine=self._engine,
         )
-        own_part = parts.get(chair)
+        own_part = parts.get(coordinator)
         if own_part is not None:
             self._write_down(number, outcome, own_part)
 
     def _write_down(self, number: int, outcome: Outcome, part: Part) -> None:
         """Predictions for the label holder, and a result that holds none of them."""
-        chair, before = self._job.chair, self._results[-1]
-        names = [str(name) for name in self._models[chair]["classes"]]
+        coordinator, before = self._job.coordinator, self._results[-1]
+        names = [str(name) for name in self._models[coordinator]["classes"]]
         predicted, sure = named_predictions(outcome.value, names)
         truth = None
         if not self._job.has_gaps:
             task = "classification" if names else "regression"
             truth = part.target(task, fewest_classes=1)
         by_id = part.ids is not None
-        rows = self._rows[chair][1].tolist() if part.ids is None else part.ids.tolist()
+        rows = self._rows[coordinator][1].tolist() if part.ids is None else part.ids.tolist()
         if self._keep_predictions is not None:
             self._keep_predictions(predictions_text(rows, predicted, sure, by_id=by_id))
         score = score_of(predicted, truth)

@@ -3,14 +3,15 @@
 """Between the steps of a chained job: which rows take part, and who and what stays.
 
 Setting   Any; the parties of the meeting.
-Roles     *chair* (drives), *guest* (every other party with data), *neutral* (no data).
+Roles     *coordinator* (drives), *participant* (every other party with data), *neutral* (no data).
 Adversary Honest but curious.
 
 Who learns what
-  guest    which of its own features stay and which parties do; which of the common rows have no
+  participant    which of its own features stay and which parties do; which of the common rows have
+  no
            label, if those are to be predicted.
   neutral  which parties stay.
-  chair    which steps of an interrupted run the others have finished.
+  coordinator    which steps of an interrupted run the others have finished.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.errors import BadFrame, FileProblem
-from fedsift.jobs.setup_messages import CHAIR, GUEST, NEUTRAL
+from fedsift.jobs.setup_messages import COORDINATOR, NEUTRAL, PARTICIPANT
 from fedsift.protocol import (
-    Absent,
     DrivingRole,
     Message,
     Network,
     Protocol,
     PublicArray,
+    RemoteRole,
     Role,
     handles,
     message,
@@ -39,7 +40,7 @@ Rows = npt.NDArray[np.int64]
 NOTHING = -1
 """Last finished step of a run that has not begun; 0 is one whose rows are known."""
 
-_DOWN, _UP = f"{CHAIR} -> {GUEST}", f"{GUEST} -> {CHAIR}"
+_DOWN, _UP = f"{COORDINATOR} -> {PARTICIPANT}", f"{PARTICIPANT} -> {COORDINATOR}"
 
 
 @message(flow=_DOWN, reveals="nothing: asks which steps of an interrupted run are finished")
@@ -78,7 +79,7 @@ class RowsApart(Message, frozen=True):
     flow=_DOWN,
     reveals="selected-features: which of the receiver's features stay, which parties do, and how "
     "many features that is in total",
-    customary=True,
+    allowed_by_default=True,
 )
 class Staying(Message, frozen=True):
     """What a step has left; a party without a feature takes no part in the next one."""
@@ -89,9 +90,9 @@ class Staying(Message, frozen=True):
 
 
 @message(
-    flow=f"{CHAIR} -> {NEUTRAL}",
+    flow=f"{COORDINATOR} -> {NEUTRAL}",
     reveals="staying-parties: which parties stay, and with how many features in total",
-    customary=True,
+    allowed_by_default=True,
 )
 class StayingParties(Message, frozen=True):
     """Who takes part in the next step, and which one that is."""
@@ -101,8 +102,8 @@ class StayingParties(Message, frozen=True):
     n_features: int
 
 
-class Guest(Role, name=GUEST):
-    """Takes note of what the chair says, if it can be true.
+class Participant(Role, name=PARTICIPANT):
+    """Takes note of what the coordinator says, if it can be true.
 
     Parameters
     ----------
@@ -178,7 +179,7 @@ class Neutral(Role, name=NEUTRAL):
 Errand = Callable[[Network], Awaitable[Any]]
 
 
-class Chair(DrivingRole, name=CHAIR):
+class Coordinator(DrivingRole, name=COORDINATOR):
     """Goes on one of the errands below."""
 
     def __init__(self, errand: Errand) -> None:
@@ -197,11 +198,11 @@ def agree_on_start(
     Parameters
     ----------
     done : StepsDone
-        The chair's own.
+        The coordinator's own.
     new_run : str
         Name of the run if it begins anew.
     left : mapping of step to parties and number of features
-        What stayed after the chair's finished steps.
+        What stayed after the coordinator's finished steps.
 
     Returns
     -------
@@ -210,25 +211,25 @@ def agree_on_start(
     """
 
     async def errand(net: Network) -> tuple[str, int]:
-        guests = net.members(GUEST)
+        participants = net.members(PARTICIPANT)
         if not done.keeps:
             return "", NOTHING
-        told = await net.ask(GUEST, StepsWanted(), StepsDone) if guests else []
+        told = await net.ask(PARTICIPANT, StepsWanted(), StepsDone) if participants else []
         run, step = done.run, NOTHING
         if done.steps:
             have = [_each(one) for one in (done, *told)]
             common = set.intersection(*have)
             if not common:
                 short = next(
-                    p for p, one in zip(guests, have[1:], strict=True) if not one & have[0]
+                    p for p, one in zip(participants, have[1:], strict=True) if not one & have[0]
                 )
                 raise lost_steps(short, max(done.steps))
             step = max(step for _, step in common)
         else:
             # A run that some could not continue is not worth anybody's files.
             run = new_run if all(one.keeps for one in told) else ""
-        if guests:
-            await net.tell(GUEST, GoOn(run, step))
+        if participants:
+            await net.tell(PARTICIPANT, GoOn(run, step))
         if step != NOTHING and net.members(NEUTRAL):
             parties, n_features = left[step]
             await net.tell(NEUTRAL, StayingParties(step, tuple(parties), n_features))
@@ -238,11 +239,11 @@ def agree_on_start(
 
 
 def tell_rows(rows: Rows) -> Errand:
-    """Tell all guests which rows are to be predicted."""
+    """Tell all participants which rows are to be predicted."""
 
     async def errand(net: Network) -> None:
-        if net.members(GUEST):
-            await net.tell(GUEST, RowsApart(PublicArray.of(rows)))
+        if net.members(PARTICIPANT):
+            await net.tell(PARTICIPANT, RowsApart(PublicArray.of(rows)))
 
     return errand
 
@@ -250,16 +251,16 @@ def tell_rows(rows: Rows) -> Errand:
 def tell_staying(
     step: int, parties: Sequence[str], features: Mapping[str, Sequence[str]], n_features: int
 ) -> Errand:
-    """Tell every guest what of its own stays after a step, and who does."""
+    """Tell every participant what of its own stays after a step, and who does."""
 
     async def errand(net: Network) -> None:
         stay = tuple(parties)
         told = {
             party: Staying(stay, tuple(features.get(party, ())), n_features)
-            for party in net.members(GUEST)
+            for party in net.members(PARTICIPANT)
         }
         if told:
-            await net.tell(GUEST, told)
+            await net.tell(PARTICIPANT, told)
         if net.members(NEUTRAL):
             await net.tell(NEUTRAL, StayingParties(step, stay, n_features))
 
@@ -267,19 +268,21 @@ def tell_staying(
 
 
 MESSAGES = (StepsWanted, StepsDone, GoOn, RowsApart, Staying, StayingParties)
-PROTOCOL = Protocol(name="chain", messages=MESSAGES, roles=(Chair, Guest, Neutral))
+PROTOCOL = Protocol(name="chain", messages=MESSAGES, roles=(Coordinator, Participant, Neutral))
 
 
 def build_nodes(
-    chair: str,
+    coordinator: str,
     neutrals: Sequence[str],
     parties: Sequence[str],
     here: Mapping[str, Role],
 ) -> dict[str, Sequence[Role]]:
     """One node per party; those without a role here are at other sites."""
-    kinds: dict[str, type[Role]] = dict.fromkeys(parties, Guest) | dict.fromkeys(neutrals, Neutral)
-    kinds[chair] = Chair
-    return {party: (here.get(party) or Absent(kind),) for party, kind in kinds.items()}
+    kinds: dict[str, type[Role]] = dict.fromkeys(parties, Participant) | dict.fromkeys(
+        neutrals, Neutral
+    )
+    kinds[coordinator] = Coordinator
+    return {party: (here.get(party) or RemoteRole(kind),) for party, kind in kinds.items()}
 
 
 def lost_steps(party: str, step: int) -> FileProblem:
@@ -301,7 +304,7 @@ def _within(rows: Rows, n_rows: int) -> bool:
 
 def _impossible(what: str, needed: str) -> BadFrame:
     return BadFrame(
-        f"The chair names {what} that cannot be.",
+        f"The coordinator names {what} that cannot be.",
         needed,
         "Check that all sites run the same version of fedsift.",
     )

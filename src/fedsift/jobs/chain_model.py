@@ -23,38 +23,38 @@ class ChainModel:
     ----------
     params : Params
         Of the training.
-    chair : str
+    coordinator : str
         The label holder.
     parts : mapping of party to state
         Of the parties at home.
     columns : mapping of party to names
-        Features in the model, of all parties; known at the chair.
+        Features in the model, of all parties; known at the coordinator.
     """
 
     params: Params
-    chair: str
+    coordinator: str
     parts: Mapping[str, State]
     columns: Mapping[str, tuple[str, ...]]
 
     def save(self, directory: Path) -> None:
-        """Write a file per party at home; at the chair also the header that belongs to all of them.
+        """Write a file per party at home; the coordinator also writes the header for all of them.
 
         Where all files of a model are in one folder, ``FedSDGSelector.load`` reads it.
         """
         parts, classes = dict(self.parts), None
-        if self.chair not in parts:
+        if self.coordinator not in parts:
             files.write_parts(directory, parts)
             return
-        known = parts[self.chair]
+        known = parts[self.coordinator]
         if known["classes"]:
             labels = np.array(known["classes"])
             order = np.argsort(labels, kind="stable")
             classes = labels[order]
-            parts[self.chair] = known | {"class_order": order.tolist()}
+            parts[self.coordinator] = known | {"class_order": order.tolist()}
         places: dict[str, tuple[int, ...]] = {}
         n_columns = 0
         for party, names in self.columns.items():
             places[party] = tuple(range(n_columns, n_columns + len(names)))
             n_columns += len(names)
-        layout = files.Layout(self.chair, places, None, from_federation=True)
+        layout = files.Layout(self.coordinator, places, None, from_federation=True)
         files.write_model(directory, self.params, parts, layout, classes, tuple(self.columns))

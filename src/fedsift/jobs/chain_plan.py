@@ -21,20 +21,20 @@ import numpy as np
 from fedsift.config.steps import PREDICT
 from fedsift.data.part import Part
 from fedsift.data.remote_table import JointFederation
-from fedsift.engine import EMBEDDED, Outcome, Player
+from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
 from fedsift.engine.session import Observer
 from fedsift.errors import FedsiftError, PolicyViolation
 from fedsift.jobs import chain_messages as chain
-from fedsift.jobs import setup as meeting
+from fedsift.jobs import setup
 from fedsift.jobs.chain_results import Rows, rows_apart
-from fedsift.jobs.run import Home, JointScript
+from fedsift.jobs.run import JointScript, LocalParty
 from fedsift.jobs.setup_terms import Agreed
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.execution import Plan
 from fedsift.methods.fedsdg.messages import messages_to_predict
 from fedsift.methods.fedsdg.settings import params_for
 from fedsift.methods.needs import SetupNeeds
-from fedsift.protocol import Absent
+from fedsift.protocol import RemoteRole
 from fedsift.protocol.policy import PlannedDisclosure, check_before
 
 
@@ -52,16 +52,16 @@ class Opening(JointScript):
     def __init__(
         self,
         job: JointJob,
-        homes: Mapping[str, Home],
-        player: Player = EMBEDDED,
+        homes: Mapping[str, LocalParty],
+        engine: Engine = LOCAL_ENGINE,
         observer: Observer | None = None,
     ) -> None:
         first = msgspec.structs.replace(
             job.step(1), aligned=job.aligned, categorical=job.categorical
         )
-        if job.has_gaps and job.chair in homes:
-            homes = {**homes, job.chair: _with_gaps(homes[job.chair])}
-        super().__init__(first, homes, player, observer)
+        if job.has_gaps and job.coordinator in homes:
+            homes = {**homes, job.coordinator: _with_gaps(homes[job.coordinator])}
+        super().__init__(first, homes, engine, observer)
         self._chain = job
         self._all_homes = homes
         wanted = _wanted(job)
@@ -91,7 +91,7 @@ class Opening(JointScript):
         return Agreed(0, {}, {}, "", 0, {}), {}
 
     def match_rows(self, agreed: Agreed, parts: Mapping[str, Part]) -> dict[str, Rows]:
-        """Rows that all parties have, in the chair's order."""
+        """Rows that all parties have, in the coordinator's order."""
         if self._homes or not self._terms.aligned:
             return super().match_rows(agreed, parts)
         self._watch()
@@ -99,25 +99,27 @@ class Opening(JointScript):
 
     def _watch(self) -> None:
         """A neutral party of a later step has nothing to do here."""
-        self._player.play(meeting.PROTOCOL, {self._job.chair: (Absent(meeting.Chair),)})
+        self._engine.run(setup.PROTOCOL, {self._job.coordinator: (RemoteRole(setup.Coordinator),)})
 
     def _in_use(self, parts: dict[str, Part]) -> dict[str, Part]:
         """Without the rows that are to be predicted, as far as they are known."""
-        chair, predicts = self._chain.chair, self._chain.predicts
+        coordinator, predicts = self._chain.coordinator, self._chain.predicts
         if predicts is None:
             return parts
         rows: Rows | None = None
-        if self._chain.has_gaps and chair in parts:
-            rows = np.flatnonzero(~parts[chair].unlabelled())
+        if self._chain.has_gaps and coordinator in parts:
+            rows = np.flatnonzero(~parts[coordinator].unlabelled())
         elif not self._chain.has_gaps and len({part.n_rows for part in parts.values()}) == 1:
             n_rows = next(iter(parts.values())).n_rows
             rows = rows_apart(n_rows, predicts["share"], self._chain.seed)[0]
         if rows is None:
             return parts
         # Before rows are matched, those of the label holder are no others' rows.
-        matched = self._player.home is None
+        matched = self._engine.home is None
         return {
-            party: replace(part.take(rows), has_gaps=False) if matched or party == chair else part
+            party: replace(part.take(rows), has_gaps=False)
+            if matched or party == coordinator
+            else part
             for party, part in parts.items()
         }
 
@@ -135,7 +137,7 @@ class Opening(JointScript):
                 rows += (replace(row, step=number) for row in plan.disclosures)
                 notes += (f"Step {number} ({step.method}): {note}" for note in plan.notes)
                 bits.append(plan.security_bits)
-            if number > 1 and self._player.home is None:
+            if number > 1 and self._engine.home is None:
                 more, remarks = self._with_few(number, agreed, federation)
                 rows += (replace(row, step=number) for row in more)
                 notes += (f"Step {number} ({step.method}): {remark}" for remark in remarks)
@@ -151,14 +153,14 @@ class Opening(JointScript):
     def _with_few(
         self, number: int, agreed: Agreed, federation: JointFederation
     ) -> tuple[list[PlannedDisclosure], list[str]]:
-        """What a step discloses if a single party is left besides the chair."""
-        chair = self._chain.chair
+        """What a step discloses if a single party is left besides the coordinator."""
+        coordinator = self._chain.coordinator
         rows: list[PlannedDisclosure] = []
         remarks: list[str] = []
         if self._chain.setting == "horizontal":
             return rows, remarks
         for party in agreed.features:
-            left = tuple(one for one in self._chain.parties if one in (chair, party))
+            left = tuple(one for one in self._chain.parties if one in (coordinator, party))
             few = {one: names for one, names in agreed.features.items() if one in left}
             try:
                 with warnings.catch_warnings():
@@ -166,7 +168,7 @@ class Opening(JointScript):
                     among = replace(agreed, features=few)
                     plan = self._plan_of_step(number, left, among, federation)
             except PolicyViolation as error:
-                remarks.append(f"If {party!r} alone is left besides {chair!r}: {error.found}")
+                remarks.append(f"If {party!r} alone is left besides {coordinator!r}: {error.found}")
             except FedsiftError:
                 continue  # the method needs more parties, and will say so
             else:
@@ -177,15 +179,15 @@ class Opening(JointScript):
         self, security_bits: int
     ) -> tuple[list[PlannedDisclosure], list[tuple[PlannedDisclosure, int]]]:
         """What is told before the first step, and after each one."""
-        job, chair = self._chain, self._chain.chair
-        guests = any(party != chair for party in job.parties)
-        neutrals = tuple(party for party in job.neutrals if party != chair)
-        nodes = chain.build_nodes(chair, neutrals, job.parties, {})
+        job, coordinator = self._chain, self._chain.coordinator
+        participants = any(party != coordinator for party in job.parties)
+        neutrals = tuple(party for party in job.neutrals if party != coordinator)
+        nodes = chain.build_nodes(coordinator, neutrals, job.parties, {})
         first = [self._foreseen(*stage) for stage in self._before()]
-        if job.has_gaps and guests:
+        if job.has_gaps and participants:
             first.append(self._foreseen(chain.PROTOCOL, (chain.RowsApart,), nodes))
         used = (
-            *((chain.Staying,) if guests else ()),
+            *((chain.Staying,) if participants else ()),
             *((chain.StayingParties,) if neutrals else ()),
         )
         later = self._foreseen(chain.PROTOCOL, used, nodes)
@@ -206,16 +208,16 @@ class Opening(JointScript):
         among = replace(federation, tables=tables, parties=left, column_order={})
         if self._chain.steps[number - 1].method == PREDICT:
             return self._plan_of_prediction(job, among)
-        return JointScript(job, own, self._player)._checked(agreed, among)
+        return JointScript(job, own, self._engine)._checked(agreed, among)
 
     def _plan_of_prediction(self, job: JointJob, federation: JointFederation) -> Plan:
         from fedsift.methods.fedsdg import predictor as fedsdg_predict
         from fedsift.methods.fedsdg.feature_holder import FeatureHolder
 
         params = params_for(job.selector(), federation)
-        holders = [party for party in federation.tables if party != job.chair]
-        nodes: dict[str, Any] = {job.chair: (Absent(fedsdg_predict.Predictor),)}
-        nodes |= {party: (Absent(FeatureHolder),) for party in holders}
+        holders = [party for party in federation.tables if party != job.coordinator]
+        nodes: dict[str, Any] = {job.coordinator: (RemoteRole(fedsdg_predict.Predictor),)}
+        nodes |= {party: (RemoteRole(FeatureHolder),) for party in holders}
         used = messages_to_predict(params, len(holders))
         sends, planned = self._foreseen(fedsdg_predict.PROTOCOL, used, nodes)
         bits = 0 if params.scheme == "plain" else params.security_bits
@@ -225,7 +227,7 @@ class Opening(JointScript):
         return Plan(PREDICT, tuple(planned), (), bits)
 
     def _here(self, job: JointJob) -> list[str]:
-        home, everybody = self._player.home, (*job.parties, job.neutral)
+        home, everybody = self._engine.home, (*job.parties, job.neutral)
         return [party for party in everybody if party and (home is None or party in home)]
 
     def _possibly_left(
@@ -239,7 +241,9 @@ class Opening(JointScript):
                 size = int(wanted) if wanted >= 1 else max(1, round(wanted * size))
         for start in range(len(owners) if size < len(owners) else 1):
             chosen = {owners[(start + place) % len(owners)] for place in range(size)}
-            left = tuple(p for p in self._chain.parties if p in chosen or p == self._chain.chair)
+            left = tuple(
+                p for p in self._chain.parties if p in chosen or p == self._chain.coordinator
+            )
             if size >= len(owners):
                 left = self._chain.parties
             if self._here(self._chain.step(number, left)):
@@ -258,7 +262,7 @@ def _wanted(job: JointJob) -> SetupNeeds:
     )
 
 
-def _with_gaps(home: Home) -> Home:
+def _with_gaps(home: LocalParty) -> LocalParty:
     """A party whose rows need not all have a label."""
     load = home.load
     return home if load is None else replace(home, load=lambda: replace(load(), has_gaps=True))

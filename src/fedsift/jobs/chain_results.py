@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from fedsift.config.steps import PREDICT, TRAIN
 from fedsift.data.target import Target
-from fedsift.engine.outcome import added
+from fedsift.engine.outcome import sum_timings
 from fedsift.errors import ParameterError
-from fedsift.jobs.run import together
+from fedsift.jobs.run import merge_traffic
 from fedsift.result import SelectionResult
 
 Rows = npt.NDArray[np.int64]
@@ -44,12 +44,12 @@ def rows_apart(n_rows: int, share: float, seed: int | None) -> tuple[Rows, Rows]
 
 
 def staying(
-    setting: str, chair: str, parties: Sequence[str], selected: Mapping[str, Sequence[str]]
+    setting: str, coordinator: str, parties: Sequence[str], selected: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
-    """Parties that take part in the next step: those with a selected feature, and the chair."""
+    """Parties of the next step: those with a selected feature, and the coordinator."""
     if setting == "horizontal":
         return tuple(parties)
-    return tuple(party for party in parties if party == chair or selected.get(party))
+    return tuple(party for party in parties if party == coordinator or selected.get(party))
 
 
 def at_most(parameters: Mapping[str, Any], n_features: int) -> dict[str, Any]:
@@ -96,8 +96,8 @@ def summed(
     return msgspec.structs.replace(
         last,
         selected={party: last.selected.get(party, ()) for party in parties},
-        traffic=together([one.traffic for one in everything]),
-        timings=added(one.timings for one in everything),
+        traffic=merge_traffic([one.traffic for one in everything]),
+        timings=sum_timings(one.timings for one in everything),
         disclosures=tuple(row for one in everything for row in one.disclosures),
         security="plain" if any(one.security == "plain" for one in steps) else "secure",
         security_bits=min(one.security_bits for one in steps),

@@ -14,19 +14,19 @@ import msgspec
 from fedsift.config.steps import TRAIN
 from fedsift.data.part import Part
 from fedsift.data.state_files import State
-from fedsift.engine import EMBEDDED, Outcome, Player
+from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
 from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
 from fedsift.engine.session import Observer
 from fedsift.jobs import chain_messages as chain
-from fedsift.jobs import setup as meeting
+from fedsift.jobs import setup
 from fedsift.jobs.chain_files import StepFiles
 from fedsift.jobs.chain_model import ChainModel
 from fedsift.jobs.chain_plan import Opening
 from fedsift.jobs.chain_results import Rows
-from fedsift.jobs.run import Home
+from fedsift.jobs.run import LocalParty
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.fedsdg.messages import Params
-from fedsift.protocol import Absent, Role
+from fedsift.protocol import RemoteRole, Role
 from fedsift.result import SelectionResult
 
 Keep = Callable[[str, dict[str, Any]], None]
@@ -38,8 +38,8 @@ class ChainState:
     def __init__(
         self,
         job: JointJob,
-        homes: Mapping[str, Home],
-        player: Player = EMBEDDED,
+        homes: Mapping[str, LocalParty],
+        engine: Engine = LOCAL_ENGINE,
         observer: Observer | None = None,
         place: Path | None = None,
         keep_own: Keep | None = None,
@@ -47,18 +47,18 @@ class ChainState:
         keep_model: Callable[[ChainModel], None] | None = None,
     ) -> None:
         self._job = job
-        self._player = player
+        self._engine = engine
         self._observer = observer
         self._place = place
         self._keep_own = keep_own
         self._keep_predictions = keep_predictions
         self._keep_model = keep_model
-        self._opening = Opening(job, homes, player, observer)
+        self._opening = Opening(job, homes, engine, observer)
         everybody = (*job.parties, *job.neutrals)
-        self._at_home = [p for p in everybody if player.home is None or p in player.home]
-        self._homes = {party: homes.get(party, Home()) for party in self._at_home}
-        self._neutrals = tuple(party for party in job.neutrals if party != job.chair)
-        self._chairs_here = job.chair in self._at_home
+        self._at_home = [p for p in everybody if engine.home is None or p in engine.home]
+        self._homes = {party: homes.get(party, LocalParty()) for party in self._at_home}
+        self._neutrals = tuple(party for party in job.neutrals if party != job.coordinator)
+        self._coordinators_here = job.coordinator in self._at_home
         self._run = ""
         # What is left; columns and parts of those at home only.
         self._parties = job.parties
@@ -73,11 +73,11 @@ class ChainState:
         self.interrupted_ = False
         self.model_: ChainModel | None = None
 
-    def _home(self, party: str) -> Home:
+    def _home(self, party: str) -> LocalParty:
         """A party at home with the rows and columns that are left."""
         policy = self._homes[party].policy
         part = self._part(party, apart=False)
-        return Home(None, policy) if part is None else Home.of(part, policy)
+        return LocalParty(None, policy) if part is None else LocalParty.of(part, policy)
 
     def _part(self, party: str, *, apart: bool) -> Part | None:
         if party not in self._whole:
@@ -91,15 +91,15 @@ class ChainState:
 
     # The stages
 
-    def _guest(
+    def _participant(
         self, party: str, done: chain.StepsDone | None = None, n_rows: int = 0
-    ) -> chain.Guest:
+    ) -> chain.Participant:
         nothing = chain.StepsDone("", (), keeps=False)
-        return chain.Guest(self._parties, self._columns[party], n_rows, done or nothing)
+        return chain.Participant(self._parties, self._columns[party], n_rows, done or nothing)
 
     def _play(self, here: Mapping[str, Role], parties: tuple[str, ...]) -> Outcome:
-        nodes = chain.build_nodes(self._job.chair, self._neutrals, parties, here)
-        return self._player.play(
+        nodes = chain.build_nodes(self._job.coordinator, self._neutrals, parties, here)
+        return self._engine.run(
             chain.PROTOCOL,
             nodes,
             policies={party: home.policy for party, home in self._homes.items()},
@@ -110,7 +110,9 @@ class ChainState:
     def _watch(self, n_stages: int) -> None:
         """Be there without a role until the others are done."""
         for _ in range(n_stages):
-            self._player.play(meeting.PROTOCOL, {self._job.chair: (Absent(meeting.Chair),)})
+            self._engine.run(
+                setup.PROTOCOL, {self._job.coordinator: (RemoteRole(setup.Coordinator),)}
+            )
 
     # Finished steps
 
@@ -126,7 +128,7 @@ class ChainState:
             }
             if rows is not None:
                 state |= {"rows": rows, "apart": apart}
-            if party == self._job.chair and self._start is not None:
+            if party == self._job.coordinator and self._start is not None:
                 state["results"] = [one.to_json() for one in (self._start, *self._results)]
             own.save(self._run, step, state)
 
@@ -156,7 +158,7 @@ class ChainState:
         for result in self._results:
             if result.method == TRAIN:
                 columns = {party: names_of(result, party) for party in self._parties}
-        self.model_ = ChainModel(self._params, self._job.chair, dict(self._models), columns)
+        self.model_ = ChainModel(self._params, self._job.coordinator, dict(self._models), columns)
         if self._keep_model is not None:
             self._keep_model(self.model_)
 

@@ -1,18 +1,19 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""After a joint run: what the chair needs of the others to write the result down.
+"""After a joint run: what the coordinator needs of the others to write the result down.
 
 Setting   Any; the same parties as in the meeting.
-Roles     *chair* (drives), *guest* (every other party with data), *neutral* (no data).
+Roles     *coordinator* (drives), *participant* (every other party with data), *neutral* (no data).
 Adversary Honest but curious.
 
 Who learns what
-  chair    remarks on every party's columns, in a few fixed sentences with counts; and, method by
+  coordinator    remarks on every party's columns, in a few fixed sentences with counts; and, method
+  by
            method, which feature is behind which number (filters, interaction), or every feature's
            gate (FedSDG-FS). What a party finds out about its own rows alone (its own accuracies,
            its own ranking) is not asked for. Runs with a budget of privacy ask for no remarks:
            a single row can make one.
-  guest, neutral    nothing.
+  participant, neutral    nothing.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.errors import BadFrame
-from fedsift.jobs.setup_messages import CHAIR, GUEST, NEUTRAL
+from fedsift.jobs.setup_messages import COORDINATOR, NEUTRAL, PARTICIPANT
 from fedsift.methods.needs import ResultNeeds
 from fedsift.protocol import (
-    Absent,
     DrivingRole,
     Message,
     Network,
     Protocol,
     PublicArray,
+    RemoteRole,
     Role,
     handles,
     message,
 )
-from fedsift.protocol.network import blaming
+from fedsift.protocol.network import errors_belong_to
 
 Facts = dict[str, Any]
 """What a role knows at the end, as :meth:`Role.facts` gives it."""
 
-_DOWN, _UP = f"{CHAIR} -> {GUEST}", f"{GUEST} -> {CHAIR}"
+_DOWN, _UP = f"{COORDINATOR} -> {PARTICIPANT}", f"{PARTICIPANT} -> {COORDINATOR}"
 _COUNT, _COLUMN = r"\d{1,12}", "(?P<column>.+)"
-# The only sentences that travel: counts, and in one method names that the chair knows anyway.
+# The only sentences that travel: counts, and in one method names that the coordinator knows anyway.
 _SENTENCES = (
     rf"{_COUNT} of {_COUNT} columns of QUOTED have the same value in every row\.",
     rf"{_COUNT} of {_COUNT} columns of QUOTED are missing in more than half of the rows\.",
@@ -70,7 +71,7 @@ class RemarksWanted(Message, frozen=True):
     flow=_UP,
     reveals="remarks: how many columns are constant, mostly missing or like an id, have missing "
     "values or too small bins, and which ones do in VF-PS",
-    customary=True,
+    allowed_by_default=True,
 )
 class Remarks(Message, frozen=True):
     """Fixed sentences with counts: on the table, and on what the method did with it."""
@@ -87,7 +88,7 @@ class OrderWanted(Message, frozen=True):
 @message(
     flow=_UP,
     reveals="named-scores: which of the sender's features each score belongs to",
-    customary=True,
+    allowed_by_default=True,
 )
 class SecretOrder(Message, frozen=True):
     """Position in the method's messages to position in the outline."""
@@ -104,7 +105,7 @@ class GatesWanted(Message, frozen=True):
     flow=_UP,
     reveals="named-gates: mean of the gate of every feature by name, or what leaving it out costs, "
     "and which were selected",
-    customary=True,
+    allowed_by_default=True,
 )
 class NamedGates(Message, frozen=True):
     """Gates and selected features, in the order of the outline."""
@@ -125,12 +126,12 @@ class OperationCounts(Message, frozen=True):
     counts: dict[str, int]
 
 
-@message(flow=f"{CHAIR} -> {NEUTRAL}", reveals="nothing: asks for numbers of operations")
+@message(flow=f"{COORDINATOR} -> {NEUTRAL}", reveals="nothing: asks for numbers of operations")
 class NeutralCountsWanted(Message, frozen=True):
     """Asks how much the receiver computed."""
 
 
-@message(flow=f"{NEUTRAL} -> {CHAIR}", reveals="nothing: numbers of operations")
+@message(flow=f"{NEUTRAL} -> {COORDINATOR}", reveals="nothing: numbers of operations")
 class NeutralCounts(Message, frozen=True):
     """Operations by name."""
 
@@ -139,13 +140,13 @@ class NeutralCounts(Message, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What the chair knows of one party: facts as of its roles, and remarks on its table."""
+    """What the coordinator knows of one party: facts as of its roles, and remarks on its table."""
 
     facts: Facts = field(default_factory=dict)
     table_remarks: tuple[str, ...] = ()
 
 
-class Guest(Role, name=GUEST):
+class Participant(Role, name=PARTICIPANT):
     """Answers about its own part of the run."""
 
     def __init__(
@@ -197,7 +198,7 @@ class Neutral(Role, name=NEUTRAL):
         return NeutralCounts(dict(self._facts["operations"]))
 
 
-class Chair(DrivingRole, name=CHAIR):
+class Coordinator(DrivingRole, name=COORDINATOR):
     """Collects what the result needs.
 
     Parameters
@@ -213,20 +214,20 @@ class Chair(DrivingRole, name=CHAIR):
 
     async def drive(self, net: Network) -> dict[str, Found]:
         """Facts and remarks by party."""
-        guests = net.members(GUEST)
-        facts: dict[str, Facts] = {party: {} for party in guests}
+        participants = net.members(PARTICIPANT)
+        facts: dict[str, Facts] = {party: {} for party in participants}
         tables: dict[str, tuple[str, ...]] = {}
-        if guests and self._asked.remarks:
-            told = await net.ask(GUEST, RemarksWanted(), Remarks)
-            for party, remarks in zip(guests, told, strict=True):
-                with blaming(party, "RemarksWanted", 0):
+        if participants and self._asked.remarks:
+            told = await net.ask(PARTICIPANT, RemarksWanted(), Remarks)
+            for party, remarks in zip(participants, told, strict=True):
+                with errors_belong_to(party, "RemarksWanted", 0):
                     names = self._features.get(party, ())
                     for text in (*remarks.table, *remarks.method):
                         if not is_fixed(text, party, names):
                             raise _not_fixed()
                 tables[party] = remarks.table
                 facts[party]["remarks"] = list(remarks.method)
-        owners = tuple(party for party in guests if party in self._features)
+        owners = tuple(party for party in participants if party in self._features)
         if self._asked.order and owners:
             await self._take_orders(owners, facts, net)
         if self._asked.gates and owners:
@@ -238,10 +239,10 @@ class Chair(DrivingRole, name=CHAIR):
     async def _take_orders(
         self, owners: Sequence[str], facts: dict[str, Facts], net: Network
     ) -> None:
-        replies = await net.ask(GUEST, dict.fromkeys(owners, OrderWanted()), SecretOrder)
+        replies = await net.ask(PARTICIPANT, dict.fromkeys(owners, OrderWanted()), SecretOrder)
         for party, reply in zip(owners, replies, strict=True):
             names = self._features[party]
-            with blaming(party, "OrderWanted", 0):
+            with errors_belong_to(party, "OrderWanted", 0):
                 if sorted(reply.features) != list(range(len(names))):
                     raise _no_features(len(names))
             facts[party]["names"] = [names[i] for i in reply.features]
@@ -249,10 +250,10 @@ class Chair(DrivingRole, name=CHAIR):
     async def _take_gates(
         self, owners: Sequence[str], facts: dict[str, Facts], net: Network
     ) -> None:
-        replies = await net.ask(GUEST, dict.fromkeys(owners, GatesWanted()), NamedGates)
+        replies = await net.ask(PARTICIPANT, dict.fromkeys(owners, GatesWanted()), NamedGates)
         for party, reply in zip(owners, replies, strict=True):
             names = self._features[party]
-            with blaming(party, "GatesWanted", 0):
+            with errors_belong_to(party, "GatesWanted", 0):
                 means: npt.NDArray[Any] = reply.means.array(shape=(len(names),))
                 if not set(reply.selected) <= set(range(len(names))):
                     raise _no_features(len(names))
@@ -266,7 +267,9 @@ class Chair(DrivingRole, name=CHAIR):
         self, owners: Sequence[str], facts: dict[str, Facts], net: Network
     ) -> None:
         if owners:
-            replies = await net.ask(GUEST, dict.fromkeys(owners, CountsWanted()), OperationCounts)
+            replies = await net.ask(
+                PARTICIPANT, dict.fromkeys(owners, CountsWanted()), OperationCounts
+            )
             for party, reply in zip(owners, replies, strict=True):
                 facts[party]["operations"] = dict(reply.counts)
         for party in net.members(NEUTRAL):
@@ -286,17 +289,19 @@ MESSAGES = (
     NeutralCountsWanted,
     NeutralCounts,
 )
-PROTOCOL = Protocol(name="findings", messages=MESSAGES, roles=(Chair, Guest, Neutral))
+PROTOCOL = Protocol(name="findings", messages=MESSAGES, roles=(Coordinator, Participant, Neutral))
 
 
-def messages_used(asked: ResultNeeds, *, guests: bool, neutral: bool) -> tuple[type[Message], ...]:
+def messages_used(
+    asked: ResultNeeds, *, participants: bool, neutral: bool
+) -> tuple[type[Message], ...]:
     """The messages that findings of a method send, for plan and policy."""
-    used: list[type[Message]] = [RemarksWanted, Remarks] if guests and asked.remarks else []
-    if guests and asked.order:
+    used: list[type[Message]] = [RemarksWanted, Remarks] if participants and asked.remarks else []
+    if participants and asked.order:
         used += [OrderWanted, SecretOrder]
-    if guests and asked.gates:
+    if participants and asked.gates:
         used += [GatesWanted, NamedGates]
-    if guests and asked.operations:
+    if participants and asked.operations:
         used += [CountsWanted, OperationCounts]
     if neutral and asked.operations:
         used += [NeutralCountsWanted, NeutralCounts]
@@ -304,17 +309,17 @@ def messages_used(asked: ResultNeeds, *, guests: bool, neutral: bool) -> tuple[t
 
 
 def build_nodes(
-    chair: str,
+    coordinator: str,
     neutral: str | None,
     parties: Sequence[str],
     here: Mapping[str, Role],
 ) -> dict[str, Sequence[Role]]:
     """One node per party; those without a role here are at other sites."""
-    kinds: dict[str, type[Role]] = dict.fromkeys(parties, Guest)
+    kinds: dict[str, type[Role]] = dict.fromkeys(parties, Participant)
     if neutral is not None:
         kinds[neutral] = Neutral
-    kinds[chair] = Chair
-    return {party: (here.get(party) or Absent(kind),) for party, kind in kinds.items()}
+    kinds[coordinator] = Coordinator
+    return {party: (here.get(party) or RemoteRole(kind),) for party, kind in kinds.items()}
 
 
 def is_fixed(text: str, party: str, names: Sequence[str]) -> bool:

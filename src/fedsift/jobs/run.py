@@ -4,9 +4,9 @@
 
 Four stages, played one after the other: the *meeting* (who brings what, and does everybody agree),
 the *alignment* of rows by private set intersection where ids are given, the *method*, and the
-*findings* that the chair needs to write the result down. A site has its own parts only. In one
-process all parts are at home and the stages are the same, so that the result, its traffic and its
-ledger are the same too; there everything is checked once before the first message.
+*findings* that the coordinator needs to write the result down. A site has its own parts only. In
+one process all parts are at home and the stages are the same, so that the result, its traffic and
+its ledger are the same too; there everything is checked once before the first message.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from fedsift.data.ids import Ids
 from fedsift.data.part import Part
 from fedsift.data.remarks import remarks_on
 from fedsift.data.remote_table import JointFederation
-from fedsift.engine import EMBEDDED, Outcome, Player
+from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
 from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
-from fedsift.engine.outcome import added
+from fedsift.engine.outcome import sum_timings
 from fedsift.engine.session import Observer
 from fedsift.errors import DataError, MissingPackage
 from fedsift.jobs import (
@@ -48,15 +48,15 @@ from fedsift.jobs.tables import (
     rows_in_common,
     rows_left_out,
 )
-from fedsift.methods.carrier import Carrier, Facts, facts_of, parts_of_model, placed
+from fedsift.methods.carrier import Carrier, Facts, facts_of, parts_of_model, replace_remote_roles
 from fedsift.methods.execution import Plan, Prepared, execute
 from fedsift.methods.release import with_prices
 from fedsift.protocol import Message, Policy, Protocol, Role
 from fedsift.protocol.message import Declaration
 from fedsift.protocol.policy import (
     OPEN,
-    Elsewhere,
     PlannedDisclosure,
+    RemotePolicy,
     check_before,
     check_names,
     check_rows,
@@ -68,7 +68,7 @@ from fedsift.result import SelectionResult, Traffic, TrafficRow
 _Stage = tuple[Protocol, tuple[type[Message], ...], Mapping[str, Any]]
 """A protocol, the messages of it that are used, and who plays what."""
 
-_Attendee = meeting.Chair | meeting.Guest | meeting.Neutral
+_Attendee = meeting.Coordinator | meeting.Participant | meeting.Neutral
 _IN_THE_CLEAR = (
     "Rows were matched in the clear, in this process: openmined-psi is not installed "
     "(pip install 'fedsift[psi]')."
@@ -76,7 +76,7 @@ _IN_THE_CLEAR = (
 
 
 @dataclass(frozen=True, eq=False)
-class Home:
+class LocalParty:
     """What a site brings to a joint run for one of its parties.
 
     Parameters
@@ -94,15 +94,15 @@ class Home:
             object.__setattr__(self, "load", partial(_load_anonymous, self.load))
 
     @classmethod
-    def of(cls, part: Part, policy: Policy | None = None) -> Home:
+    def of(cls, part: Part, policy: Policy | None = None) -> LocalParty:
         """A party whose data has been read."""
         return cls(lambda: part, OPEN if policy is None else policy)
 
 
 def run_joint(
     job: JointJob,
-    homes: Mapping[str, Home],
-    player: Player = EMBEDDED,
+    homes: Mapping[str, LocalParty],
+    engine: Engine = LOCAL_ENGINE,
     *,
     observer: Observer | None = None,
     selector: Any = None,
@@ -121,19 +121,19 @@ def run_joint(
     observer : callable, optional
         Told after every message.
     selector : estimator, optional
-        Made by ``job.selector()``, for a caller who wants to keep it; fitted at the chair.
+        Made by ``job.selector()``, for a caller who wants to keep it; fitted at the coordinator.
     keep_own : callable, optional
         Given what each party at home may keep of the run for itself.
 
     Returns
     -------
     result : SelectionResult or None
-        At the site of the chair.
+        At the site of the coordinator.
     """
-    return JointScript(job, homes, player, observer, selector, keep_own).run()
+    return JointScript(job, homes, engine, observer, selector, keep_own).run()
 
 
-def plan_joint(job: JointJob, homes: Mapping[str, Home]) -> tuple[JointFederation, Plan]:
+def plan_joint(job: JointJob, homes: Mapping[str, LocalParty]) -> tuple[JointFederation, Plan]:
     """Who will learn what if the job runs; needs all parties here, and sends nothing.
 
     Returns
@@ -142,7 +142,7 @@ def plan_joint(job: JointJob, homes: Mapping[str, Home]) -> tuple[JointFederatio
         As the run will have it.
     plan : Plan
     """
-    return JointScript(job, homes, EMBEDDED).plan()
+    return JointScript(job, homes, LOCAL_ENGINE).plan()
 
 
 class JointScript:
@@ -151,8 +151,8 @@ class JointScript:
     def __init__(
         self,
         job: JointJob,
-        homes: Mapping[str, Home],
-        player: Player,
+        homes: Mapping[str, LocalParty],
+        engine: Engine,
         observer: Observer | None = None,
         selector: Any = None,
         keep_own: Callable[[str, dict[str, Any]], None] | None = None,
@@ -160,15 +160,17 @@ class JointScript:
     ) -> None:
         self._job = job
         self._settled = settled
-        self._player = player
+        self._engine = engine
         self._observer = observer
         self._keep_own = keep_own
         self._selector = job.selector() if selector is None else selector
         self._terms = job.terms(self._selector)
         everybody = [*job.parties, *([] if job.neutral is None else [job.neutral])]
-        at_home = everybody if player.home is None else player.home
+        at_home = everybody if engine.home is None else engine.home
         self._homes = {
-            party: _read_once(homes.get(party, Home())) for party in everybody if party in at_home
+            party: _read_once(homes.get(party, LocalParty()))
+            for party in everybody
+            if party in at_home
         }
         if job.setting == "horizontal":
             check_names({party: home.policy for party, home in self._homes.items()})
@@ -179,7 +181,7 @@ class JointScript:
 
     def run(self) -> SelectionResult | None:
         """All four stages."""
-        if self._player.home is None and not self._settled:
+        if self._engine.home is None and not self._settled:
             with warnings.catch_warnings():
                 # The run itself warns too.
                 warnings.simplefilter("ignore", UserWarning)
@@ -216,9 +218,9 @@ class JointScript:
         remarks: tuple[str, ...] = ()
         if self._terms.aligned:
             ids = {party: _ids(part) for party, part in parts.items()}
-            rows = rows_in_common(ids, self._job.chair)
+            rows = rows_in_common(ids, self._job.coordinator)
             parts = {party: part.take(rows[party]) for party, part in parts.items()}
-            remarks = rows_left_out(agreed.n_rows, len(rows[self._job.chair]))
+            remarks = rows_left_out(agreed.n_rows, len(rows[self._job.coordinator]))
         parts = self._in_use(parts)
         federation = joint_federation(self._terms, agreed, parts)
         plan = self._checked(agreed, federation)
@@ -229,13 +231,13 @@ class JointScript:
 
     def model(self) -> dict[str, dict[str, Any]]:
         """After a training: the parts of the model that belong to the parties at home."""
-        return parts_of_model(self._nodes, self._player.home)
+        return parts_of_model(self._nodes, self._engine.home)
 
     # The stages
 
     def meet(self) -> tuple[Agreed, dict[str, Part]]:
         """Who brings what, and does everybody agree."""
-        nodes = meeting.build_nodes(self._terms, self._seats(self._player.home is not None))
+        nodes = meeting.build_nodes(self._terms, self._seats(self._engine.home is not None))
         self._play(meeting.PROTOCOL, nodes)
         roles = {party: cast("_Attendee", nodes[party][0]) for party in self._homes}
         agreed = {party: _known(role) for party, role in roles.items()}
@@ -245,22 +247,25 @@ class JointScript:
             if not isinstance(role, meeting.Neutral) and self._homes[party].load is not None
         }
         codes = {party: own for one in agreed.values() for party, own in one.codes.items()}
-        # The chair was told most; where it is not at home, one party's knowledge is all there is.
-        first = agreed.get(self._job.chair) or next(iter(agreed.values()))
+        # The coordinator was told most; where it is not at home, one party's knowledge is all there
+        # is.
+        first = agreed.get(self._job.coordinator) or next(iter(agreed.values()))
         return replace(first, codes=codes), parts
 
     def match_rows(self, agreed: Agreed, parts: Mapping[str, Part]) -> dict[str, Rows]:
-        """Rows that all parties have, in the chair's order; nothing if they need no matching."""
+        """Rows that all parties have, in the coordinator's order; empty without ids."""
         if not self._terms.aligned:
             return {}
         ids = {party: parts[party].ids if party in parts else None for party in self._job.parties}
         policies = {party: home.policy for party, home in self._homes.items()}
-        if self._player.home is None and not _has_psi():
-            rows = rows_in_common({p: _ids(part) for p, part in parts.items()}, self._job.chair)
+        if self._engine.home is None and not _has_psi():
+            rows = rows_in_common(
+                {p: _ids(part) for p, part in parts.items()}, self._job.coordinator
+            )
             self._remarks.append(_IN_THE_CLEAR)
         else:
             psi.library()
-            nodes = align.build_nodes(ids, self._job.chair, policies)
+            nodes = align.build_nodes(ids, self._job.coordinator, policies)
             self._play(align.PROTOCOL, nodes)
             rows = {party: nodes[party][0].facts()["rows"] for party in parts}
         n_common = len(next(iter(rows.values()))) if rows else 0
@@ -271,34 +276,34 @@ class JointScript:
         self, prepared: Prepared, policies: Mapping[str, Policy], **options: Any
     ) -> Outcome:
         """The method."""
-        here = replace(prepared, nodes=placed(prepared.nodes, self._player.home))
-        outcome = execute(here, policies, player=self._player, is_last=False, **options)
+        here = replace(prepared, nodes=replace_remote_roles(prepared.nodes, self._engine.home))
+        outcome = execute(here, policies, engine=self._engine, is_last=False, **options)
         self._outcomes.append(outcome)
         return outcome
 
     def find(
         self, agreed: Agreed, parts: Mapping[str, Part], own: Mapping[str, dict[str, Any]]
     ) -> dict[str, findings.Found] | None:
-        """What the others tell for the result; None at sites without the chair."""
-        chair, neutral = self._job.chair, self._job.neutral
+        """What the others tell for the result; None at sites without the coordinator."""
+        coordinator, neutral = self._job.coordinator, self._job.neutral
         here: dict[str, Role] = {}
         for party in self._homes:
-            if party == chair:
-                here[party] = findings.Chair(agreed.features, self._asked)
+            if party == coordinator:
+                here[party] = findings.Coordinator(agreed.features, self._asked)
             elif party == neutral:
                 here[party] = findings.Neutral(own.get(party, {}))
             else:
                 part = parts[party]
-                here[party] = findings.Guest(
+                here[party] = findings.Participant(
                     party, part.feature_names, own.get(party, {}), remarks_of(part)
                 )
-        nodes = findings.build_nodes(chair, neutral, self._job.parties, here)
+        nodes = findings.build_nodes(coordinator, neutral, self._job.parties, here)
         outcome = self._play(findings.PROTOCOL, nodes)
         found: dict[str, findings.Found] | None = outcome.value
         return found
 
     def _play(self, protocol: Protocol, nodes: Mapping[str, Any]) -> Outcome:
-        outcome = self._player.play(
+        outcome = self._engine.run(
             protocol,
             nodes,
             policies={party: home.policy for party, home in self._homes.items()},
@@ -351,8 +356,8 @@ class JointScript:
         stages: list[_Stage] = [
             (meeting.PROTOCOL, messages_used(terms), meeting.build_nodes(terms, {}))
         ]
-        if terms.aligned and (self._player.home is not None or _has_psi()):
-            nodes = align.build_nodes(dict.fromkeys(job.parties), job.chair)
+        if terms.aligned and (self._engine.home is not None or _has_psi()):
+            nodes = align.build_nodes(dict.fromkeys(job.parties), job.coordinator)
             stages.append((align.PROTOCOL, align.PROTOCOL.messages, nodes))
         return stages
 
@@ -361,10 +366,10 @@ class JointScript:
         job = self._job
         told = findings.messages_used(
             self._asked,
-            guests=any(party != job.chair for party in agreed.features),
-            neutral=job.neutral not in (None, job.chair),
+            participants=any(party != job.coordinator for party in agreed.features),
+            neutral=job.neutral not in (None, job.coordinator),
         )
-        nodes = findings.build_nodes(job.chair, job.neutral, job.parties, {})
+        nodes = findings.build_nodes(job.coordinator, job.neutral, job.parties, {})
         return findings.PROTOCOL, told, nodes
 
     def _policies(self, agreed: Agreed) -> dict[str, Policy]:
@@ -374,7 +379,7 @@ class JointScript:
             party: (
                 self._homes[party].policy
                 if party in self._homes
-                else Elsewhere(choices=choices, granted=frozenset(agreed.allowed.get(party, ())))
+                else RemotePolicy(choices=choices, granted=frozenset(agreed.allowed.get(party, ())))
             )
             for party in self._job.parties
         }
@@ -392,9 +397,9 @@ class JointScript:
         rows = [row for outcome in self._outcomes for row in outcome.ledger.rows()]
         return msgspec.structs.replace(
             result,
-            traffic=together([outcome.transcript.traffic() for outcome in self._outcomes]),
+            traffic=merge_traffic([outcome.transcript.traffic() for outcome in self._outcomes]),
             disclosures=with_prices(rows, result.parameters),
-            timings=added([outcome.timings for outcome in self._outcomes]),
+            timings=sum_timings([outcome.timings for outcome in self._outcomes]),
             warnings=(
                 *self._remarks_on(federation, parts, found),
                 *self._remarks,
@@ -411,17 +416,17 @@ class JointScript:
         """On everybody's tables and the labels; none where rows have a budget of privacy."""
         if not self._asked.remarks:
             return []
-        chair = self._job.chair
+        coordinator = self._job.coordinator
         tables = {party: one.table_remarks for party, one in found.items()}
-        if chair in parts:
-            tables[chair] = remarks_of(parts[chair])
+        if coordinator in parts:
+            tables[coordinator] = remarks_of(parts[coordinator])
         remarks = [text for party in self._job.parties for text in tables.get(party, ())]
         on_labels = remarks_on({}, [federation.target]) if federation.target is not None else ()
         return [*remarks, *on_labels]
 
 
 class _JointCarrier(Carrier):
-    """Plays this site's part of the method, then lets the chair ask for findings."""
+    """Plays this site's part of the method, then lets the coordinator ask for findings."""
 
     def __init__(self, script: JointScript, agreed: Agreed, parts: Mapping[str, Part]) -> None:
         self._script = script
@@ -438,9 +443,9 @@ class _JointCarrier(Carrier):
         return self._script.carry_out(prepared, policies, **options)
 
     def facts(self, prepared: Prepared) -> Facts | None:
-        """At the chair, own facts and what the others told; elsewhere nothing."""
-        chair = self._script._job.chair
-        here = facts_of(placed(prepared.nodes, self._script._player.home))
+        """At the coordinator, own facts and what the others told; elsewhere nothing."""
+        coordinator = self._script._job.coordinator
+        here = facts_of(replace_remote_roles(prepared.nodes, self._script._engine.home))
         for party, known in here:
             self.own.setdefault(party, {}).update(known)
         self.nodes = prepared.nodes
@@ -449,7 +454,7 @@ class _JointCarrier(Carrier):
         forget_finished(prepared.nodes)
         if self.found is None:
             return None
-        told = [(party, known) for party, known in here if party == chair]
+        told = [(party, known) for party, known in here if party == coordinator]
         return [*told, *((party, one.facts) for party, one in self.found.items())]
 
 
@@ -475,7 +480,7 @@ def _load_anonymous(load: Callable[[], Part]) -> Part:
         ) from error
 
 
-def _read_once(home: Home) -> Home:
+def _read_once(home: LocalParty) -> LocalParty:
     """A home whose data is read when it is first needed, and only then."""
     return home if home.load is None else replace(home, load=cache(home.load))
 
@@ -488,7 +493,7 @@ def _has_psi() -> bool:
     return True
 
 
-def together(parts: list[Traffic]) -> Traffic:
+def merge_traffic(parts: list[Traffic]) -> Traffic:
     """Traffic of all stages; rows of the same message between the same parties are one."""
     rows: dict[tuple[str, str, str], list[int]] = {}
     for traffic in parts:

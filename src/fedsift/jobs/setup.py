@@ -2,17 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parties meet before a joint run: who brings what, and whether everybody agrees to the job.
 
-Setting   Any. The party that will drive the method is in the chair: the label holder, or a neutral
+Setting   Any. The party that will drive the method is in the coordinator: the label holder, or a
+neutral
           one. A neutral party of a method that does not drive it is briefed.
-Roles     *chair* (drives), *guest* (every other party with data), *neutral* (no data).
-Adversary Honest but curious. A chair that lies about the job is refused by the fingerprint; one
+Roles     *coordinator* (drives), *participant* (every other party with data), *neutral* (no data).
+Adversary Honest but curious. A coordinator that lies about the job is refused by the fingerprint;
+one
           that swaps keys while the secret of the words is dealt can learn categories by guessing.
 
 Who learns what
-  chair    of every party: number of rows, names of features, kind of labels. It needs the names
+  coordinator    of every party: number of rows, names of features, kind of labels. It needs the
+  names
            to say in the result which features were selected. Horizontally also which columns are
            categories, and which *digests* of categories and classes parties have in common.
-  guest    number of rows of a chair that has data, number of features of all parties together,
+  participant    number of rows of a coordinator that has data, number of features of all parties
+  together,
            and common numbers for its own categories and classes.
   neutral  number of rows and of all features.
 
@@ -32,10 +36,10 @@ from fedsift.data.part import Part
 from fedsift.data.target import Target
 from fedsift.errors import FileProblem, PartyError
 from fedsift.jobs.setup_messages import (
-    CHAIR,
-    GUEST,
+    COORDINATOR,
     MESSAGES,
     NEUTRAL,
+    PARTICIPANT,
     Agreement,
     Briefing,
     HolderAgreement,
@@ -70,20 +74,20 @@ from fedsift.jobs.setup_words import (
     own_codes,
 )
 from fedsift.protocol import (
-    Absent,
     DrivingRole,
     Network,
     Protocol,
     PublicArray,
+    RemoteRole,
     Role,
     handles,
 )
-from fedsift.protocol.network import blaming
+from fedsift.protocol.network import errors_belong_to
 from fedsift.protocol.policy import check_before, check_rows
 
 
 class _Attendee:
-    """What chair and guests do alike: read their data and check the job against it."""
+    """What coordinator and participants do alike: read their data and check the job against it."""
 
     def __init__(self, party: str, terms: Terms, seat: Seat) -> None:
         self.party = party
@@ -117,7 +121,7 @@ class _Attendee:
         check_rows(self.party, policy, self.part.n_rows)
         if terms.aligned and self.part.ids is None:
             raise lacks_ids(self.party)
-        if terms.labelled and (terms.setting == "horizontal" or self.party == terms.chair):
+        if terms.labelled and (terms.setting == "horizontal" or self.party == terms.coordinator):
             self._labels, self._n_classes = self._kind_of_labels()
 
     def _kind_of_labels(self) -> tuple[str, int]:
@@ -177,14 +181,14 @@ class _Attendee:
         self.agreed = agreed
 
 
-class Guest(_Attendee, Role, name=GUEST):
+class Participant(_Attendee, Role, name=PARTICIPANT):
     """A party with data that does not drive."""
 
     def __init__(self, party: str, terms: Terms, seat: Seat) -> None:
         super().__init__(party, terms, seat)
         self._key = MaskingKey.generate()
         self._secret = b""
-        self._chair_rows, self._told_labels = 0, (NO_LABELS, 0)
+        self._coordinator_rows, self._told_labels = 0, (NO_LABELS, 0)
 
     @handles(Invitation)
     async def introduce(self, ask: Invitation, net: Network) -> OwnOutline:
@@ -196,11 +200,11 @@ class Guest(_Attendee, Role, name=GUEST):
 
     @handles(HolderInvitation)
     async def introduce_to_holder(self, ask: HolderInvitation, net: Network) -> OwnOutline:
-        """The same to a chair that has told how many rows it has."""
+        """The same to a coordinator that has told how many rows it has."""
         check_same(self.party, self._terms, ask.version, ask.job)
         with self.clock("prepare"):
             self.open_part()
-        self._chair_rows, self._told_labels = ask.n_rows, (ask.labels, ask.n_classes)
+        self._coordinator_rows, self._told_labels = ask.n_rows, (ask.labels, ask.n_classes)
         return self.outline()
 
     @handles(SecretWanted)
@@ -234,12 +238,12 @@ class Guest(_Attendee, Role, name=GUEST):
 
     @handles(HolderAgreement)
     async def agree_with_holder(self, told: HolderAgreement, net: Network) -> None:
-        """The same where the chair is one of the parties."""
+        """The same where the coordinator is one of the parties."""
         own = self.part.feature_names
         if (self.party in told.tables) != bool(own) or told.n_features < len(own):
             raise another_outline(self.party)
         features = {party: own if party == self.party else () for party in told.tables}
-        rows = {self._terms.chair: self._chair_rows, self.party: self.part.n_rows}
+        rows = {self._terms.coordinator: self._coordinator_rows, self.party: self.part.n_rows}
         allowed = dict(told.allowed)
         with self.clock("prepare"):
             self.settle(Agreed(told.n_features, features, rows, *self._told_labels, allowed))
@@ -269,7 +273,7 @@ class Neutral(Role, name=NEUTRAL):
         agreed = Agreed(
             told.n_features,
             dict.fromkeys(told.tables, ()),
-            {self._terms.chair: told.n_rows},
+            {self._terms.coordinator: told.n_rows},
             told.labels,
             told.n_classes,
             dict(told.allowed),
@@ -279,27 +283,27 @@ class Neutral(Role, name=NEUTRAL):
         self.agreed = agreed
 
 
-class Chair(_Attendee, DrivingRole, name=CHAIR):
+class Coordinator(_Attendee, DrivingRole, name=COORDINATOR):
     """Asks everybody, checks that the parts fit together, and says what all will compute with."""
 
     async def drive(self, net: Network) -> Agreed:
-        """Return what the chair knows of everybody."""
-        guests, outlines = net.members(GUEST), dict[str, OwnOutline]()
+        """Return what the coordinator knows of everybody."""
+        participants, outlines = net.members(PARTICIPANT), dict[str, OwnOutline]()
         if self._seat.load is not None:
             with self.clock("prepare"):
                 self.open_part()
             outlines[self.party] = self.outline()
-        if guests:
-            replies = await net.ask(GUEST, self._invitation(), OwnOutline)
-            outlines |= dict(zip(guests, replies, strict=True))
+        if participants:
+            replies = await net.ask(PARTICIPANT, self._invitation(), OwnOutline)
+            outlines |= dict(zip(participants, replies, strict=True))
         agreed = agreed_on(self._terms, outlines, self.n_classes)
         with self.clock("prepare"):
             self.settle(agreed)
         if net.members(NEUTRAL):
             await net.tell(NEUTRAL, self._briefing(agreed))
-        if guests:
-            await net.tell(GUEST, self._agreement(agreed))
-        if guests and self._terms.numbers_words:
+        if participants:
+            await net.tell(PARTICIPANT, self._agreement(agreed))
+        if participants and self._terms.numbers_words:
             await self._number_words(outlines, net)
         return agreed
 
@@ -335,16 +339,16 @@ class Chair(_Attendee, DrivingRole, name=CHAIR):
         if set(keys) != set(parties):
             raise another_outline(", ".join(set(parties) - set(keys)))
         wanted = SecretWanted({party: keys[party] for party in others})
-        (dealt,) = await net.ask(GUEST, {dealer: wanted}, SecretDealt)
+        (dealt,) = await net.ask(PARTICIPANT, {dealer: wanted}, SecretDealt)
         asks = {dealer: WordsWanted(None, None)}
         for party in others:
-            with blaming(dealer, "SecretWanted", 2):
+            with errors_belong_to(dealer, "SecretWanted", 2):
                 if party not in dealt.sealed:
                     raise no_secret()
             asks[party] = WordsWanted(keys[dealer], dealt.sealed[party])
-        replies = await net.ask(GUEST, asks, Words)
+        replies = await net.ask(PARTICIPANT, asks, Words)
         for party, words in zip(parties, replies, strict=True):
-            with blaming(party, "WordsWanted", 3):
+            with errors_belong_to(party, "WordsWanted", 3):
                 check_digests(words.digests)
         told = {p: words.digests for p, words in zip(parties, replies, strict=True)}
         codes, sizes = numbered(told)
@@ -353,7 +357,7 @@ class Chair(_Attendee, DrivingRole, name=CHAIR):
             party: WordNumbers({name: PublicArray.of(one) for name, one in own.items()}, sizes)
             for party, own in codes.items()
         }
-        await net.tell(GUEST, numbers)
+        await net.tell(PARTICIPANT, numbers)
 
 
 def agree_here(terms: Terms, seats: Mapping[str, Seat]) -> tuple[Agreed, dict[str, Part]]:
@@ -362,7 +366,7 @@ def agree_here(terms: Terms, seats: Mapping[str, Seat]) -> tuple[Agreed, dict[st
     for attendee in here.values():
         attendee.open_part()
     outlines = {party: attendee.outline() for party, attendee in here.items()}
-    n_classes = here[terms.chair].n_classes if terms.chair in here else 0
+    n_classes = here[terms.coordinator].n_classes if terms.coordinator in here else 0
     agreed = agreed_on(terms, outlines, n_classes)
     if terms.numbers_words:
         secret = here[terms.parties[0]].secret()
@@ -377,17 +381,19 @@ def agree_here(terms: Terms, seats: Mapping[str, Seat]) -> tuple[Agreed, dict[st
     return agreed, {party: attendee.part for party, attendee in here.items()}
 
 
-PROTOCOL = Protocol(name="meeting", messages=MESSAGES, roles=(Chair, Guest, Neutral))
+PROTOCOL = Protocol(name="meeting", messages=MESSAGES, roles=(Coordinator, Participant, Neutral))
 
 
 def build_nodes(terms: Terms, seats: Mapping[str, Seat]) -> dict[str, Sequence[Role]]:
     """One node per party; parties without a seat here are at other sites."""
-    kinds: dict[str, type[Chair | Guest | Neutral]] = dict.fromkeys(terms.parties, Guest)
+    kinds: dict[str, type[Coordinator | Participant | Neutral]] = dict.fromkeys(
+        terms.parties, Participant
+    )
     if terms.neutral is not None:
         kinds[terms.neutral] = Neutral
-    kinds[terms.chair] = Chair
+    kinds[terms.coordinator] = Coordinator
     nodes: dict[str, Sequence[Role]] = {}
     for party, kind in kinds.items():
         here = party in seats
-        nodes[party] = (kind(party, terms, seats[party]) if here else Absent(kind),)
+        nodes[party] = (kind(party, terms, seats[party]) if here else RemoteRole(kind),)
     return nodes

@@ -7,13 +7,13 @@ from __future__ import annotations
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.protocol import Message, PublicArray, message
 
-CHAIR, GUEST, NEUTRAL = "chair", "guest", "neutral"
-_DOWN, _UP = f"{CHAIR} -> {GUEST}", f"{GUEST} -> {CHAIR}"
+COORDINATOR, PARTICIPANT, NEUTRAL = "coordinator", "participant", "neutral"
+_DOWN, _UP = f"{COORDINATOR} -> {PARTICIPANT}", f"{PARTICIPANT} -> {COORDINATOR}"
 
 
 @message(flow=_DOWN, reveals="nothing: which job and which version of fedsift")
 class Invitation(Message, frozen=True):
-    """From a chair without data; asks what the receiver brings along."""
+    """From a coordinator without data; asks what the receiver brings along."""
 
     version: str
     job: str
@@ -23,10 +23,10 @@ class Invitation(Message, frozen=True):
     flow=_DOWN,
     reveals="outline: number of rows, and whether the labels are classes (how many, if a setting "
     "depends on it) or numbers",
-    customary=True,
+    allowed_by_default=True,
 )
 class HolderInvitation(Message, frozen=True):
-    """From a chair that is a party itself; asks what the receiver brings along."""
+    """From a coordinator that is a party itself; asks what the receiver brings along."""
 
     version: str
     job: str
@@ -39,7 +39,7 @@ class HolderInvitation(Message, frozen=True):
     flow=_UP,
     reveals="outline: number of rows, names of features and (where all need the same) which of "
     "them are categories, and whether the labels are numbers, classes or a single class",
-    customary=True,
+    allowed_by_default=True,
 )
 class OwnOutline(Message, frozen=True):
     """What a party brings along, and which of the disclosures that are a choice it allows."""
@@ -54,7 +54,7 @@ class OwnOutline(Message, frozen=True):
 
 @message(flow=_DOWN, reveals="nothing: the columns that all parties have, and what they allow")
 class Agreement(Message, frozen=True):
-    """From a chair without data: what all sites compute the same settings from.
+    """From a coordinator without data: what all sites compute the same settings from.
 
     ``columns`` is the common order of columns; ``allowed`` lists the disclosures by choice that
     each party allows.
@@ -67,10 +67,10 @@ class Agreement(Message, frozen=True):
 @message(
     flow=_DOWN,
     reveals="total-feature-count: number of features of all parties together, and who has any",
-    customary=True,
+    allowed_by_default=True,
 )
 class HolderAgreement(Message, frozen=True):
-    """From a chair that is a party itself: what all sites compute the same settings from."""
+    """From a coordinator that is a party itself: what all sites compute the same settings from."""
 
     tables: tuple[str, ...]
     n_features: int
@@ -78,10 +78,10 @@ class HolderAgreement(Message, frozen=True):
 
 
 @message(
-    flow=f"{CHAIR} -> {NEUTRAL}",
+    flow=f"{COORDINATOR} -> {NEUTRAL}",
     reveals="outline: number of rows, number of features of all parties together, and whether the "
     "labels are classes or numbers",
-    customary=True,
+    allowed_by_default=True,
 )
 class Briefing(Message, frozen=True):
     """What a party without data needs to compute the same settings."""
@@ -98,7 +98,7 @@ class Briefing(Message, frozen=True):
 
 @message(flow=_DOWN, reveals="nothing: public keys of the other parties")
 class SecretWanted(Message, frozen=True):
-    """Asks one party to deal a secret that the chair does not learn."""
+    """Asks one party to deal a secret that the coordinator does not learn."""
 
     keys: dict[str, PublicKeys]
 
@@ -122,7 +122,7 @@ class WordsWanted(Message, frozen=True):
     flow=_UP,
     reveals="word-counts: how many categories and classes there are, and how many of them other "
     "parties have too; the words themselves are under a secret the receiver does not know",
-    customary=True,
+    allowed_by_default=True,
 )
 class Words(Message, frozen=True):
     """Digests by column, two words each."""
@@ -133,8 +133,8 @@ class Words(Message, frozen=True):
 @message(
     flow=_DOWN,
     reveals="word-counts: how many categories and classes all parties have together",
-    about=GUEST,
-    customary=True,
+    about=PARTICIPANT,
+    allowed_by_default=True,
 )
 class WordNumbers(Message, frozen=True):
     """Common numbers of the receiver's own words, and how many there are, by column."""

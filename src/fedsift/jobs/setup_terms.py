@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from fedsift.data.horizontal import different_kinds, refuse_other_columns
 from fedsift.data.part import LABEL, Part
-from fedsift.data.remote_table import TableOutline
+from fedsift.data.remote_table import RemoteTable
 from fedsift.data.vertical import different_rows, refuse_unknown_categorical
 from fedsift.errors import Disagreement, ParameterError, PartyError, ValueProblem
 from fedsift.jobs.setup_messages import (
@@ -43,13 +43,13 @@ class Terms:
     method, setting : str
     parties : tuple of str
         With data, in the order of the job.
-    chair : str
+    coordinator : str
     neutral : str, optional
-        Party without data; may be the chair.
+        Party without data; may be the coordinator.
     label_party : str, optional
         Who has the labels, in the vertical setting.
     labelled : bool
-        Whether labels are used: those of the chair (vertical) or of every party (horizontal).
+        Whether labels are used: those of the coordinator (vertical) or of every party (horizontal).
     aligned : bool
         Whether rows are matched by ids.
     task : str
@@ -64,7 +64,7 @@ class Terms:
     method: str
     setting: str
     parties: tuple[str, ...]
-    chair: str
+    coordinator: str
     neutral: str | None = None
     label_party: str | None = None
     labelled: bool = True
@@ -89,7 +89,7 @@ class Agreed:
     n_features : int
         Of all parties together.
     features : mapping of party to feature names
-        Parties with features; names are known to the chair (vertical) or to all (horizontal).
+        Parties with features; names are known to the coordinator (vertical) or to all (horizontal).
     n_rows : mapping of party to int
         As far as this site was told.
     labels : {"none", "classes", "numbers"}
@@ -131,15 +131,15 @@ class Seat:
 
 def messages_used(terms: Terms) -> tuple[type[Message], ...]:
     """The messages a meeting on these terms sends, for plan and policy."""
-    guests = [party for party in terms.parties if party != terms.chair]
+    participants = [party for party in terms.parties if party != terms.coordinator]
     used: list[type[Message]] = []
-    if guests:
-        used += [HolderInvitation if terms.chair in terms.parties else Invitation, OwnOutline]
-    if terms.neutral not in (None, terms.chair):
+    if participants:
+        used += [HolderInvitation if terms.coordinator in terms.parties else Invitation, OwnOutline]
+    if terms.neutral not in (None, terms.coordinator):
         used.append(Briefing)
-    if guests:
-        used.append(HolderAgreement if terms.chair in terms.parties else Agreement)
-    if guests and terms.numbers_words:
+    if participants:
+        used.append(HolderAgreement if terms.coordinator in terms.parties else Agreement)
+    if participants and terms.numbers_words:
         used += [SecretWanted, SecretDealt, WordsWanted, Words, WordNumbers]
     return tuple(used)
 
@@ -189,7 +189,7 @@ def _common_columns(
     outlines: Mapping[str, OwnOutline], parties: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Columns in the first party's order; all parties need the same, of the same kinds."""
-    tables = {party: TableOutline(party, outlines[party].features) for party in parties}
+    tables = {party: RemoteTable(party, outlines[party].features) for party in parties}
     first = tables[parties[0]]
     known = set(outlines[first.name].categorical)
     for party, table in tables.items():
@@ -204,23 +204,23 @@ def check_same(party: str, terms: Terms, version: str, job: str) -> None:
     """Refuse to compute together with a site that would compute something else."""
     if version != terms.version:
         raise Disagreement(
-            f"Party {party!r} runs fedsift {terms.version}, the chair {version[:20]!r}.",
+            f"Party {party!r} runs fedsift {terms.version}, the coordinator {version[:20]!r}.",
             "All sites of a job need the same version.",
             "Install the same version everywhere.",
         )
     if job != terms.job:
         raise Disagreement(
-            f"Party {party!r} knows another job than the chair.",
+            f"Party {party!r} knows another job than the coordinator.",
             "All sites run the same job, to the last letter.",
             "Submit the job again.",
         )
 
 
 def another_outline(party: str) -> ParameterError:
-    """Build the error for a chair that makes up what a party told it."""
+    """Build the error for a coordinator that makes up what a party told it."""
     return ParameterError(
-        f"The chair describes party {party!r} otherwise than it is.",
-        "A party has the features it told the chair.",
+        f"The coordinator describes party {party!r} otherwise than it is.",
+        "A party has the features it told the coordinator.",
         "Check that all sites run the same version of fedsift.",
     )
 

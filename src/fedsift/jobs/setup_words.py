@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Common numbers for categories and classes of parties that do not tell each other the words.
 
-Every party sends digests of its words under a secret that the parties share and the chair does not
-know. The chair sees which digests are equal, numbers them, and tells each party the numbers of its
-own words. A party learns how many words there are in all, and no word that it does not have.
+Every party sends digests of its words under a secret that the parties share and the coordinator
+does not know. The coordinator sees which digests are equal, numbers them, and tells each party the
+numbers of its own words. A party learns how many words there are in all, and no word that it does
+not have.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def check_digests(told: Mapping[str, PublicArray]) -> None:
 def own_codes(
     codes: Mapping[str, PublicArray], sizes: Mapping[str, int], words: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[Codes, int]]:
-    """What the chair says about the own words, checked: different numbers in their range."""
+    """What the coordinator says about the own words, checked: different numbers in their range."""
     checked = {}
     for name, texts in words.items():
         array, size = codes.get(name), sizes.get(name, 0)

@@ -63,8 +63,8 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     resume : bool
         Go on with an interrupted run of the same job.
     live : bool
-        Whether the submitter watches: the chair tells it on the way, sealed, what the result tells
-        at the end about counts, ledger and course.
+        Whether the submitter watches: the coordinator tells it on the way, sealed, what the result
+        tells at the end about counts, ledger and course.
     nonce : str
         Makes every submission a job of its own, so that nobody can pass off an older result.
     """
@@ -212,7 +212,7 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return (self.predicts or {}).get("rows") == UNLABELLED
 
     @property
-    def chair(self) -> str:
+    def coordinator(self) -> str:
         """The party that drives the method: the label holder, or the neutral one."""
         if self.setting == "horizontal":
             assert self.neutral is not None  # noqa: S101 - all horizontal methods have one
@@ -232,7 +232,7 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             method=self.method,
             setting=self.setting,
             parties=self.parties,
-            chair=self.chair,
+            coordinator=self.coordinator,
             neutral=self.neutral,
             label_party=self.label_party,
             labelled=self.labelled and wanted.labels,

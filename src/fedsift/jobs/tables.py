@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fedsift.data.ids import Ids
 from fedsift.data.part import LABEL, Part, recoded_target
 from fedsift.data.remarks import remarks_on
-from fedsift.data.remote_table import JointFederation, TableOutline, TargetOutline
+from fedsift.data.remote_table import JointFederation, RemoteTable, TargetOutline
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import AlignmentError, ValueProblem
@@ -43,7 +43,7 @@ def joint_federation(terms: Terms, agreed: Agreed, parts: Mapping[str, Part]) ->
             assert table is not None  # noqa: S101 - horizontal parties have columns
             tables[party] = table
         else:
-            tables[party] = TableOutline(party, agreed.columns, agreed.n_rows.get(party, 0))
+            tables[party] = RemoteTable(party, agreed.columns, agreed.n_rows.get(party, 0))
         targets[party] = _target(agreed, parts.get(party), fewest_classes=1)
         own = targets[party]
         if own is not None and LABEL in codes:
@@ -54,12 +54,12 @@ def joint_federation(terms: Terms, agreed: Agreed, parts: Mapping[str, Part]) ->
 
 
 def _vertical(terms: Terms, agreed: Agreed, parts: Mapping[str, Part]) -> JointFederation:
-    n_rows = next((part.n_rows for part in parts.values()), agreed.n_rows.get(terms.chair, 0))
+    n_rows = next((part.n_rows for part in parts.values()), agreed.n_rows.get(terms.coordinator, 0))
     tables: dict[str, PartyTable] = {}
     for party, names in agreed.features.items():
         own = parts[party].table if party in parts else None
-        tables[party] = TableOutline(party, names, n_rows) if own is None else own
-    target = _target(agreed, parts.get(terms.chair), fewest_classes=2)
+        tables[party] = RemoteTable(party, names, n_rows) if own is None else own
+    target = _target(agreed, parts.get(terms.coordinator), fewest_classes=2)
     if target is not None and agreed.n_classes and target.n_classes != agreed.n_classes:
         raise ValueProblem(
             "A class of the label has no rows left among those that all parties have.",

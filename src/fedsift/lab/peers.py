@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.config.toml import meant
+from fedsift.config.toml import did_you_mean
 from fedsift.errors import MissingPackage, ParameterError
 from fedsift.lab.compare.cases import Floats, Mask, Pooled
 from fedsift.lab.compare.downstream import fit_quietly
@@ -92,7 +92,7 @@ def peer_named(name: str) -> Peer:
     raise ParameterError(
         f"There is no peer {name!r}.",
         f"Known peers: {', '.join(names)}.",
-        meant(name, names, "Choose one of these."),
+        did_you_mean(name, names, "Choose one of these."),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from fedsift.engine import Outcome
 from fedsift.methods.execution import Prepared, execute
-from fedsift.protocol import Absent, Policy, Role
+from fedsift.protocol import Policy, RemoteRole, Role
 
 Facts = list[tuple[str, dict[str, Any]]]
 """Pairs of a party and what one of its roles knows at the end, as :meth:`Role.facts` gives it."""
@@ -43,11 +43,11 @@ def facts_of(nodes: Mapping[str, Sequence[Role]]) -> Facts:
         (party, role.facts())
         for party, roles in nodes.items()
         for role in roles
-        if not isinstance(role, Absent)
+        if not isinstance(role, RemoteRole)
     ]
 
 
-def placed(
+def replace_remote_roles(
     nodes: Mapping[str, Sequence[Role]], home: Collection[str] | None
 ) -> Mapping[str, Sequence[Role]]:
     """Roles of parties that are not at home become absent ones."""
@@ -55,7 +55,7 @@ def placed(
         return nodes
     return {
         party: tuple(
-            role if party in home or isinstance(role, Absent) else Absent(type(role))
+            role if party in home or isinstance(role, RemoteRole) else RemoteRole(type(role))
             for role in roles
         )
         for party, roles in nodes.items()
@@ -68,7 +68,7 @@ def parts_of_model(
     """Parts of a trained model that belong to the parties at home, if the method leaves one."""
     return {
         party: role.part_state()
-        for party, roles in placed(nodes, home).items()
+        for party, roles in replace_remote_roles(nodes, home).items()
         for role in roles
         if hasattr(role, "part_state")
     }

@@ -11,8 +11,8 @@ from importlib import metadata
 from typing import Any
 
 from fedsift.data import Federation
-from fedsift.data.remote_table import at_home
-from fedsift.engine import EMBEDDED, Outcome, Player
+from fedsift.data.remote_table import local_only
+from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
 from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
 from fedsift.engine.session import Observer
 from fedsift.errors import ParameterError
@@ -103,7 +103,7 @@ def execute(
     observer: Observer | None = None,
     keep_frames: bool = False,
     on_interrupt: Callable[[], None] | None = None,
-    player: Player | None = None,
+    engine: Engine | None = None,
     is_last: bool = True,
 ) -> Outcome:
     """Check the policies, then run; with every party in this process if no player is given.
@@ -111,7 +111,7 @@ def execute(
     Checkpoints are removed at the end, unless more is to come after this (``is_last=False``).
     """
     make_plan(prepared, policies)
-    outcome = (player or EMBEDDED).play(
+    outcome = (engine or LOCAL_ENGINE).run(
         prepared.protocol,
         prepared.nodes,
         policies={party: policies.get(party, OPEN) for party in prepared.nodes},
@@ -204,7 +204,7 @@ def shape_of(federation: Federation) -> dict[str, Any]:
 
 def rows_of(federation: Federation) -> dict[str, int]:
     """Rows of every party with features, which its policy may want more of."""
-    return {party: table.n_rows for party, table in at_home(federation.tables).items()}
+    return {party: table.n_rows for party, table in local_only(federation.tables).items()}
 
 
 def versions() -> dict[str, str]:

@@ -41,7 +41,7 @@ class ResultNeeds:
         Names behind scores in secret order.
     gates : bool
     operations : bool
-        Numbers of operations, of guests and the neutral party.
+        Numbers of operations, of participants and the neutral party.
     remarks : bool
         False where rows have a budget of privacy.
     """

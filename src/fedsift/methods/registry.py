@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedsift.config.job import MethodSchema
 from fedsift.config.steps import PREDICT, PREDICTING, TRAIN, training_schema
-from fedsift.config.toml import Kinds, meant
+from fedsift.config.toml import Kinds, did_you_mean
 from fedsift.errors import UnknownMethod
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def method_named(name: str) -> Method:
     raise UnknownMethod(
         f"There is no method {name!r}.",
         f"Known methods: {', '.join(names)}.",
-        meant(name, names, "See 'fedsift methods'."),
+        did_you_mean(name, names, "See 'fedsift methods'."),
     )
 
 

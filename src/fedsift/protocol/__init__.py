@@ -12,12 +12,11 @@ from fedsift.protocol.message import MaskedArray, Message, PublicArray, message
 from fedsift.protocol.network import Network
 from fedsift.protocol.policy import Policy
 from fedsift.protocol.protocol import Protocol
-from fedsift.protocol.remote_role import Absent
+from fedsift.protocol.remote_role import RemoteRole
 from fedsift.protocol.role import DrivingRole, Role, handles
 from fedsift.protocol.transcript import Transcript
 
 __all__ = [
-    "Absent",
     "Codec",
     "Done",
     "DrivingRole",
@@ -29,6 +28,7 @@ __all__ = [
     "Policy",
     "Protocol",
     "PublicArray",
+    "RemoteRole",
     "Role",
     "Transcript",
     "handles",

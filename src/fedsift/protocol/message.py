@@ -54,7 +54,7 @@ class Declaration:
     key: str | None
     optional: bool
     about: str
-    customary: bool = False
+    allowed_by_default: bool = False
 
     @property
     def reveals_something(self) -> bool:
@@ -121,7 +121,7 @@ def message(
     key: str | None = None,
     optional: bool = False,
     about: str | None = None,
-    customary: bool = False,
+    allowed_by_default: bool = False,
 ) -> Callable[[type[Message]], type[Message]]:
     """Declare flow and disclosure of a :class:`Message` subclass.
 
@@ -160,7 +160,7 @@ def message(
             key=key,
             optional=optional,
             about=about or flow_match[1],
-            customary=customary,
+            allowed_by_default=allowed_by_default,
         )
         return cls
 

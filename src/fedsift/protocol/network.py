@@ -62,7 +62,7 @@ class Network(Protocol):
 
 
 @contextmanager
-def blaming(party: str, message: str, round_number: int) -> Iterator[None]:
+def errors_belong_to(party: str, message: str, round_number: int) -> Iterator[None]:
     """Turn errors found while reading a party's answer into that party's failure."""
     try:
         yield

@@ -61,7 +61,7 @@ class Policy:
             return True
         if declaration.kind in self.may_not_reveal:
             return False
-        if declaration.customary:
+        if declaration.allowed_by_default:
             return True
         if self.may_reveal is None:
             return not declaration.optional
@@ -85,7 +85,7 @@ class Policy:
 
 
 @dataclass(frozen=True)
-class Elsewhere(Policy):
+class RemotePolicy(Policy):
     """Stands for the policy of a party at another site, which enforces it there.
 
     Parameters

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fedsift.errors import ParameterError
 from fedsift.protocol.message import Declaration, Message
 from fedsift.protocol.policy import PlannedDisclosure
-from fedsift.protocol.remote_role import Absent
+from fedsift.protocol.remote_role import RemoteRole
 from fedsift.protocol.role import DrivingRole, Role
 
 
@@ -71,13 +71,13 @@ def placement_of(nodes: Mapping[str, Sequence[Role]]) -> dict[str, tuple[str, ..
     return {party: tuple(role.role_name for role in roles) for party, roles in nodes.items()}
 
 
-def find_driver(nodes: Mapping[str, Sequence[Role]]) -> tuple[str, DrivingRole | Absent]:
+def find_driver(nodes: Mapping[str, Sequence[Role]]) -> tuple[str, DrivingRole | RemoteRole]:
     """The one party and role that drive the protocol, here or at another site."""
     drivers = [
         (party, role)
         for party, roles in nodes.items()
         for role in roles
-        if isinstance(role, DrivingRole) or (isinstance(role, Absent) and role.driving)
+        if isinstance(role, DrivingRole) or (isinstance(role, RemoteRole) and role.driving)
     ]
     if len(drivers) != 1:
         raise ParameterError(
@@ -91,5 +91,7 @@ def find_driver(nodes: Mapping[str, Sequence[Role]]) -> tuple[str, DrivingRole |
 def absent_parties(nodes: Mapping[str, Sequence[Role]]) -> tuple[str, ...]:
     """Parties that play at another site."""
     return tuple(
-        party for party, roles in nodes.items() if any(isinstance(role, Absent) for role in roles)
+        party
+        for party, roles in nodes.items()
+        if any(isinstance(role, RemoteRole) for role in roles)
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from fedsift.protocol.role import DrivingRole, Role
 
 
-class Absent(Role):
+class RemoteRole(Role):
     """Stands for a role whose party lives at another site.
 
     Parameters
@@ -17,11 +17,11 @@ class Absent(Role):
 
     Examples
     --------
-    >>> class Guest(Role, name="guest"):
+    >>> class Participant(Role, name="participant"):
     ...     pass
-    >>> absent = Absent(Guest)
+    >>> absent = Absent(Participant)
     >>> absent.role_name, absent.driving
-    ('guest', False)
+    ('participant', False)
     """
 
     def __init__(self, role_type: type[Role]) -> None:

@@ -130,8 +130,8 @@ def _two_lines(roles: Sequence[str]) -> list[str]:
 
     Examples
     --------
-    >>> _two_lines(["chair", "id leader", "label holder"])
-    ['chair, id leader,', 'label holder']
+    >>> _two_lines(["coordinator", "id leader", "label holder"])
+    ['coordinator, id leader,', 'label holder']
     """
     first = ""
     for i, role in enumerate(roles):

@@ -17,7 +17,7 @@ from importlib import resources
 from typing import Any
 
 from fedsift.engine.session import Progress
-from fedsift.engine.snapshot import News, NewsDesk
+from fedsift.engine.snapshot import ProgressSnapshot, ProgressTracker
 from fedsift.report import blocks, course, curves
 from fedsift.report.view import CostRow, clean, cost_line, size
 from fedsift.result import Disclosure, SelectionResult
@@ -45,8 +45,8 @@ class LiveView:
         self._start = time.monotonic()
         self._status, self._ended = "running", False
         self._facts: dict[str, str] = {}
-        self._desk = NewsDesk()
-        self._news: News | None = None
+        self._desk = ProgressTracker()
+        self._news: ProgressSnapshot | None = None
         self._result: SelectionResult | None = None
 
     # What the run tells
@@ -67,7 +67,7 @@ class LiveView:
         """A step of a chained job begins."""
         self._desk.begin(number, n_steps, method)
 
-    def show(self, news: News) -> None:
+    def show(self, news: ProgressSnapshot) -> None:
         """Show news of a run that is observed elsewhere."""
         with self._lock:
             self._news = news

@@ -48,9 +48,9 @@ class MemoryHub:
         self.aborted = threading.Event()
         self._handlers: dict[str, Handler] = {}
 
-    def line(self, site: str) -> MemoryLine:
+    def line(self, site: str) -> MemoryTransport:
         """The line of one site."""
-        return MemoryLine(self, site)
+        return MemoryTransport(self, site)
 
     def connect(self, site: str, handler: Handler | None) -> None:
         """Let a site answer, or not any more."""
@@ -67,8 +67,8 @@ class MemoryHub:
         return handler(parcel.sender, parcel.content)
 
 
-class MemoryLine:
-    """See :class:`fedsift.engine.remote.transport.Line`."""
+class MemoryTransport:
+    """See :class:`fedsift.engine.remote.transport.Transport`."""
 
     def __init__(self, hub: MemoryHub, site: str) -> None:
         self._hub = hub

@@ -3,7 +3,7 @@
 """What the key owner can see of a computation besides its result: nothing, if it is hidden.
 
 The owner holds the secret key and can therefore measure the noise of what comes back, down to
-every coefficient. Two guests with different rows and equal products must look alike.
+every coefficient. Two evaluators with different rows and equal products must look alike.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import seal
 from scipy import stats
 
 from fedsift.crypto.columns.api import ColumnSpec, IntegerRows
-from fedsift.crypto.columns.bgv import BGVColumnGuest, BGVColumnOwner, product_noise_bits
+from fedsift.crypto.columns.bgv import BGVColumnEvaluator, BGVColumnOwner, product_noise_bits
 from fedsift.crypto.schemes.seal import (
     SealOwner,
     SealParameters,
@@ -105,11 +105,11 @@ class Recorder:
 
 
 @pytest.fixture(scope="module")
-def federation() -> tuple[BGVColumnOwner, BGVColumnGuest]:
+def federation() -> tuple[BGVColumnOwner, BGVColumnEvaluator]:
     """A column of zeros: every row has the same product with it."""
     spec = ColumnSpec(N_SAMPLES, 1, result_bits=36, weight_bits=0)
     owner = BGVColumnOwner(np.zeros((N_SAMPLES, 1), dtype=np.int64), spec)
-    return owner, BGVColumnGuest(owner.keys, owner.columns, spec)
+    return owner, BGVColumnEvaluator(owner.keys, owner.columns, spec)
 
 
 def sparse_rows() -> IntegerRows:
@@ -123,17 +123,17 @@ def dense_rows() -> IntegerRows:
     return IntegerRows(rng.integers(-(2**50), 2**50, (N_SAMPLES, N_FEATURES)))
 
 
-def test_two_guests_with_equal_products(
-    federation: tuple[BGVColumnOwner, BGVColumnGuest], monkeypatch: pytest.MonkeyPatch
+def test_two_evaluators_with_equal_products(
+    federation: tuple[BGVColumnOwner, BGVColumnEvaluator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    owner, guest = federation
+    owner, evaluator = federation
     (key,) = owner._owners
     spreads: dict[str, tuple[float, float]] = {}
     budgets: dict[str, tuple[int, int]] = {}
     noises = []
     for name, rows in (("sparse", sparse_rows()), ("dense", dense_rows())):
         recorder = Recorder(monkeypatch)
-        sealed = guest.products(rows)
+        sealed = evaluator.products(rows)
         assert (owner.open_products(sealed, N_FEATURES) == 0).all()
         hidden = key.workspace.ciphertext(recorder.after[0], key.workspace.resting_level)
         before, after = raw_noise(key, recorder.before[0]), raw_noise(key, hidden)
@@ -167,14 +167,14 @@ def test_the_flooding_is_uniform_and_40_bits_wider() -> None:
 def test_the_declared_bound_holds_for_dense_rows(
     result_bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Random numbers of Z_t in every slot are the worst a guest can multiply with: 3 bits below."""
+    """Random numbers of Z_t in every slot are the worst an evaluator can multiply with: 3 bits below."""
     rng = np.random.default_rng(result_bits)
     spec = ColumnSpec(N_SAMPLES, 1, result_bits, weight_bits=0, expected_rows=N_FEATURES)
     columns = rng.integers(-(2**15), 2**15, (N_SAMPLES, 1))
     owner = BGVColumnOwner(columns, spec)
-    guest = BGVColumnGuest(owner.keys, owner.columns, spec)
+    evaluator = BGVColumnEvaluator(owner.keys, owner.columns, spec)
     recorder = Recorder(monkeypatch)
-    guest.products(IntegerRows(rng.integers(-(2**62), 2**62, (N_SAMPLES, N_FEATURES))))
+    evaluator.products(IntegerRows(rng.integers(-(2**62), 2**62, (N_SAMPLES, N_FEATURES))))
     (key,) = owner._owners
     bits = key.workspace.parameters.modulus_bits
     measured = max(bits - key.noise_budget(ciphertext) - 1 for ciphertext in recorder.before)

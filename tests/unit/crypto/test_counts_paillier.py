@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from fedsift.crypto.columns.api import BinnedRows, ColumnSpec, IntegerRows, Rows
-from fedsift.crypto.columns.paillier import PaillierColumnGuest, PaillierColumnOwner
+from fedsift.crypto.columns.paillier import PaillierColumnEvaluator, PaillierColumnOwner
 from fedsift.crypto.columns.plain import (
     CELL_BITS,
-    PlainColumnGuest,
+    PlainColumnEvaluator,
     PlainColumnOwner,
     QuadraticWidths,
     _open,
@@ -37,11 +37,11 @@ def key() -> PaillierPrivateKey:
 def make(request: pytest.FixtureRequest, key: PaillierPrivateKey) -> Maker:
     def paillier(columns: Any, spec: ColumnSpec) -> Pair:
         owner = PaillierColumnOwner(columns, spec, key=key)
-        return owner, PaillierColumnGuest(owner.keys, owner.columns, spec, allow_weak=True)
+        return owner, PaillierColumnEvaluator(owner.keys, owner.columns, spec, allow_weak=True)
 
     def plain(columns: Any, spec: ColumnSpec) -> Pair:
         owner = PlainColumnOwner(columns, spec)
-        return owner, PlainColumnGuest(owner.keys, owner.columns, spec)
+        return owner, PlainColumnEvaluator(owner.keys, owner.columns, spec)
 
     return paillier if request.param == "paillier" else plain
 
@@ -78,8 +78,8 @@ def expected_quadratics(rows: Rows, columns: Any, weights: Any = None) -> list[i
 @pytest.mark.parametrize("counting", [True, False])
 def test_class_counts(make: Maker, n_columns: int, counting: bool) -> None:
     columns, rows = indicators(n_columns), binned()
-    owner, guest = make(columns, ColumnSpec(N_SAMPLES, n_columns, 6, counting=counting))
-    counts = owner.open_products(guest.products(rows), rows.n_rows)
+    owner, evaluator = make(columns, ColumnSpec(N_SAMPLES, n_columns, 6, counting=counting))
+    counts = owner.open_products(evaluator.products(rows), rows.n_rows)
     assert counts.dtype == object
     assert counts.shape == (rows.n_rows, n_columns)
     assert (counts == expected_products(rows, columns)).all()
@@ -93,9 +93,9 @@ def test_products_with_signed_numbers(make: Maker, weight_bits: int) -> None:
     values[:, 2] = 0
     values[:, 3] = -1
     spec = ColumnSpec(N_SAMPLES, 3, 38, weight_bits=weight_bits)
-    owner, guest = make(columns, spec)
+    owner, evaluator = make(columns, spec)
     for rows in (IntegerRows(values), binned()):
-        products = owner.open_products(guest.products(rows), rows.n_rows)
+        products = owner.open_products(evaluator.products(rows), rows.n_rows)
         assert (products == expected_products(rows, columns)).all()
 
 
@@ -104,9 +104,9 @@ def test_columns_that_need_several_ciphertexts(key: PaillierPrivateKey) -> None:
     spec = ColumnSpec(N_SAMPLES, 5, 300, weight_bits=0)
     owner = PaillierColumnOwner(columns, spec, key=key)
     assert len(owner.columns.blobs) == 3 * N_SAMPLES
-    guest = PaillierColumnGuest(owner.keys, owner.columns, spec, allow_weak=True)
+    evaluator = PaillierColumnEvaluator(owner.keys, owner.columns, spec, allow_weak=True)
     rows = binned()
-    products = owner.open_products(guest.products(rows), rows.n_rows)
+    products = owner.open_products(evaluator.products(rows), rows.n_rows)
     assert (products == expected_products(rows, columns)).all()
 
 
@@ -116,12 +116,12 @@ def test_weighted_quadratics(make: Maker, n_columns: int) -> None:
     columns, rows = indicators(n_columns), binned()
     weights = rng.integers(0, 2**12, (N_FEATURES, N_BINS))
     weights[1] = 0
-    owner, guest = make(columns, ColumnSpec(N_SAMPLES, n_columns, 24, weight_bits=12))
-    sealed = guest.quadratics(rows, weights)
+    owner, evaluator = make(columns, ColumnSpec(N_SAMPLES, n_columns, 24, weight_bits=12))
+    sealed = evaluator.quadratics(rows, weights)
     opened = owner.open_quadratics(sealed, N_FEATURES, N_BINS)
     assert opened.tolist() == expected_quadratics(rows, columns, weights)
     assert owner.open_quadratics(
-        guest.quadratics(rows), N_FEATURES, N_BINS
+        evaluator.quadratics(rows), N_FEATURES, N_BINS
     ).tolist() == expected_quadratics(rows, columns)
 
 
@@ -129,8 +129,8 @@ def test_quadratics_of_signed_numbers(make: Maker) -> None:
     rng = np.random.default_rng(5)
     columns = rng.integers(-100, 100, (N_SAMPLES, 2))
     rows = IntegerRows(rng.integers(-500, 500, (N_SAMPLES, N_FEATURES)))
-    owner, guest = make(columns, ColumnSpec(N_SAMPLES, 2, 46))
-    opened = owner.open_quadratics(guest.quadratics(rows), N_FEATURES, 1)
+    owner, evaluator = make(columns, ColumnSpec(N_SAMPLES, 2, 46))
+    opened = owner.open_quadratics(evaluator.quadratics(rows), N_FEATURES, 1)
     assert opened.tolist() == expected_quadratics(rows, columns)
 
 
@@ -139,19 +139,19 @@ def test_extreme_products_do_not_run_into_their_neighbours(make: Maker) -> None:
     columns = np.zeros((4, 2), dtype=np.int64)
     columns[0] = [2**20 - 1, -(2**20 - 1)]
     rows = BinnedRows(np.array([[0, 1, 2], [1, 1, 1], [1, 1, 1], [1, 1, 1]]), 3)
-    owner, guest = make(columns, ColumnSpec(4, 2, 20, weight_bits=0))
-    products = owner.open_products(guest.products(rows), rows.n_rows)
+    owner, evaluator = make(columns, ColumnSpec(4, 2, 20, weight_bits=0))
+    products = owner.open_products(evaluator.products(rows), rows.n_rows)
     assert (products == expected_products(rows, columns)).all()
-    owner, guest = make(columns, ColumnSpec(4, 2, 41, weight_bits=1))
-    opened = owner.open_quadratics(guest.quadratics(rows), 3, 3)
+    owner, evaluator = make(columns, ColumnSpec(4, 2, 41, weight_bits=1))
+    opened = owner.open_quadratics(evaluator.quadratics(rows), 3, 3)
     assert opened.tolist() == expected_quadratics(rows, columns)
 
 
 def test_no_features(make: Maker) -> None:
     rows = BinnedRows(np.zeros((N_SAMPLES, 0), dtype=np.int64), 3)
-    owner, guest = make(indicators(2), ColumnSpec(N_SAMPLES, 2, 8))
-    assert owner.open_products(guest.products(rows), 0).shape == (0, 2)
-    assert owner.open_quadratics(guest.quadratics(rows), 0, 3).shape == (0,)
+    owner, evaluator = make(indicators(2), ColumnSpec(N_SAMPLES, 2, 8))
+    assert owner.open_products(evaluator.products(rows), 0).shape == (0, 2)
+    assert owner.open_quadratics(evaluator.quadratics(rows), 0, 3).shape == (0,)
 
 
 def masked_numbers(owner: PaillierColumnOwner, sealed: Ciphertexts, n_products: int) -> list[int]:
@@ -173,10 +173,10 @@ def test_masked_products_do_not_show_the_products(key: PaillierPrivateKey) -> No
     means = []
     for codes in worlds:
         owner = PaillierColumnOwner(columns[: codes.size], spec, key=key)
-        guest = PaillierColumnGuest(owner.keys, owner.columns, spec, allow_weak=True)
+        evaluator = PaillierColumnEvaluator(owner.keys, owner.columns, spec, allow_weak=True)
         rows = BinnedRows(np.repeat(codes[:, None], n_features, axis=1), 3)
         weights = np.tile([1, 1, 0], (n_features, 1))
-        sealed = guest.quadratics(rows, weights)
+        sealed = evaluator.quadratics(rows, weights)
         assert set(owner.open_quadratics(sealed, n_features, 3)) == {100}
         seen = np.array(masked_numbers(owner, sealed, n_features * 3), dtype=float)
         assert seen.std() > 2.0 ** (QuadraticWidths(spec).product_mask - 3)
@@ -189,7 +189,7 @@ def test_plain_masks_do_not_correlate_with_products() -> None:
     columns, spec = np.ones((64, 1), dtype=np.int64), ColumnSpec(64, 1, 13)
     codes = np.random.default_rng(6).integers(0, 8, (64, 500))
     rows, owner = BinnedRows(codes, 8), PlainColumnOwner(columns, spec)
-    sealed = PlainColumnGuest(owner.keys, owner.columns, spec).quadratics(rows)
+    sealed = PlainColumnEvaluator(owner.keys, owner.columns, spec).quadratics(rows)
     widths, count = QuadraticWidths(spec), rows.n_rows
     masked, weighted, _ = _open(
         sealed,
@@ -218,18 +218,18 @@ def test_masks_are_forty_bits_wider() -> None:
 def test_equal_answers_differ_as_ciphertexts(key: PaillierPrivateKey) -> None:
     spec = ColumnSpec(N_SAMPLES, 2, 6, counting=True)
     owner = PaillierColumnOwner(indicators(2), spec, key=key)
-    guest = PaillierColumnGuest(owner.keys, owner.columns, spec, allow_weak=True)
-    first, second = guest.products(binned()), guest.products(binned())
+    evaluator = PaillierColumnEvaluator(owner.keys, owner.columns, spec, allow_weak=True)
+    first, second = evaluator.products(binned()), evaluator.products(binned())
     assert not set(first.blobs) & set(second.blobs)
     # Only empty bins: the neutral element must not leave as the number 1.
-    empty = guest.products(BinnedRows(np.zeros((N_SAMPLES, 1), dtype=int), 200))
+    empty = evaluator.products(BinnedRows(np.zeros((N_SAMPLES, 1), dtype=int), 200))
     assert all(int.from_bytes(blob, "big") != 1 for blob in empty.blobs)
 
 
 def test_wrong_messages_are_refused(make: Maker) -> None:
     spec, rows = ColumnSpec(N_SAMPLES, 2, 24), binned()
-    owner, guest = make(indicators(2), spec)
-    products, quadratics = guest.products(rows), guest.quadratics(rows)
+    owner, evaluator = make(indicators(2), spec)
+    products, quadratics = evaluator.products(rows), evaluator.quadratics(rows)
     for sealed in (
         Ciphertexts(products.scheme, products.blobs[:-1]),
         Ciphertexts(products.scheme, (*products.blobs, products.blobs[0])),
@@ -258,47 +258,47 @@ def test_wrong_keys_and_columns_are_refused(key: PaillierPrivateKey) -> None:
         (owner.keys, Ciphertexts("paillier", (b"\0" * len(blobs[0]), *blobs[1:]))),
     ):
         with pytest.raises(BadCiphertext):
-            PaillierColumnGuest(keys, columns, spec, allow_weak=True)
+            PaillierColumnEvaluator(keys, columns, spec, allow_weak=True)
     with pytest.raises(KeyTooWeak):
-        PaillierColumnGuest(owner.keys, owner.columns, spec)
+        PaillierColumnEvaluator(owner.keys, owner.columns, spec)
     with pytest.raises(BadCiphertext):
-        PlainColumnGuest(owner.keys, owner.columns, spec)
+        PlainColumnEvaluator(owner.keys, owner.columns, spec)
 
 
 def test_overflow_and_wrong_weights_are_refused(make: Maker) -> None:
     spec, rows = ColumnSpec(N_SAMPLES, 1, 24, weight_bits=3), binned()
-    owner, guest = make(indicators(1), spec)
+    owner, evaluator = make(indicators(1), spec)
     for weights in (np.full((N_FEATURES, N_BINS), 8), np.full((N_FEATURES, N_BINS), -1)):
         with pytest.raises(FixedPointOverflow):
-            guest.quadratics(rows, weights)
+            evaluator.quadratics(rows, weights)
     with pytest.raises(ParameterError):
-        guest.quadratics(rows, np.ones((N_BINS, N_FEATURES), dtype=int))
+        evaluator.quadratics(rows, np.ones((N_BINS, N_FEATURES), dtype=int))
     with pytest.raises(ParameterError):
-        guest.products(BinnedRows(rows.codes[1:], N_BINS))
+        evaluator.products(BinnedRows(rows.codes[1:], N_BINS))
     with pytest.raises(ParameterError):
-        owner.open_quadratics(guest.quadratics(rows), 1, (1 << CELL_BITS) + 1)
+        owner.open_quadratics(evaluator.quadratics(rows), 1, (1 << CELL_BITS) + 1)
     with pytest.raises(FixedPointOverflow):
         make(np.full((N_SAMPLES, 1), 1 << 24), spec)
     counting = ColumnSpec(N_SAMPLES, 1, 5, counting=True)
     with pytest.raises(FixedPointOverflow):
         make(np.ones((N_SAMPLES, 1), dtype=int), counting)
-    _, counting_guest = make(indicators(1), ColumnSpec(N_SAMPLES, 1, 6, counting=True))
+    _, counting_evaluator = make(indicators(1), ColumnSpec(N_SAMPLES, 1, 6, counting=True))
     with pytest.raises(ParameterError):
-        counting_guest.quadratics(rows)
+        counting_evaluator.quadratics(rows)
 
 
 def test_results_too_wide_for_the_key(key: PaillierPrivateKey) -> None:
     spec = ColumnSpec(N_SAMPLES, 1, 800)
     owner = PaillierColumnOwner(indicators(1), spec, key=key)
-    guest = PaillierColumnGuest(owner.keys, owner.columns, spec, allow_weak=True)
+    evaluator = PaillierColumnEvaluator(owner.keys, owner.columns, spec, allow_weak=True)
     with pytest.raises(ParameterError):
-        guest.products(binned())
+        evaluator.products(binned())
 
 
 def test_reprs_show_no_content(make: Maker) -> None:
-    owner, guest = make(indicators(2), ColumnSpec(N_SAMPLES, 2, 8))
+    owner, evaluator = make(indicators(2), ColumnSpec(N_SAMPLES, 2, 8))
     assert len(repr(owner.keys)) + len(repr(owner.columns)) < 200
-    assert all(len(repr(side)) < 120 for side in (owner, guest))
+    assert all(len(repr(side)) < 120 for side in (owner, evaluator))
 
 
 @pytest.mark.real_keys
@@ -307,9 +307,9 @@ def test_full_size_keys() -> None:
     spec = ColumnSpec(N_SAMPLES, 2, 24, weight_bits=8)
     owner = PaillierColumnOwner(columns, spec)
     assert owner.keys.numbers == {"key_bits": 3072, "security_bits": 128}
-    guest = PaillierColumnGuest(owner.keys, owner.columns, spec)
+    evaluator = PaillierColumnEvaluator(owner.keys, owner.columns, spec)
     weights = np.random.default_rng(7).integers(0, 256, (N_FEATURES, N_BINS))
-    products = owner.open_products(guest.products(rows), rows.n_rows)
+    products = owner.open_products(evaluator.products(rows), rows.n_rows)
     assert (products == expected_products(rows, columns)).all()
-    opened = owner.open_quadratics(guest.quadratics(rows, weights), N_FEATURES, N_BINS)
+    opened = owner.open_quadratics(evaluator.quadratics(rows, weights), N_FEATURES, N_BINS)
     assert opened.tolist() == expected_quadratics(rows, columns, weights)

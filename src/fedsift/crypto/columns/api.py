@@ -3,14 +3,14 @@
 """K1: one party's encrypted columns against another party's secret rows.
 
 The *owner* holds integer columns (class indicators, a scaled target) and the secret key. The
-*guest* holds integer rows over the same samples (bin memberships, standardised values) and only
+*evaluator* holds integer rows over the same samples (bin memberships, standardised values) and only
 ever sees ciphertexts. Two things may be revealed to the owner:
 
 - ``products``: every row times every column (contingency counts, class sums);
 - ``quadratics``: per feature one number, ``sum_c w_c * sum_k (row_c . column_k)^2``, and nothing
   of the single products.
 
-The quadratic needs no multiplication of two ciphertexts. For each product ``m`` the guest
+The quadratic needs no multiplication of two ciphertexts. For each product ``m`` the evaluator
 reveals ``u = m + r`` and ``v = w m + r'`` with fresh masks and, per feature, the encrypted
 correction ``T = -sum(r' m + w r m + r r')``. The owner gets ``sum(u v) + T = sum(w m^2)``; the
 masked values hide ``m`` perfectly (uniform in Z_t, BGV) or statistically (40 bits wider,
@@ -56,12 +56,12 @@ class BinnedRows:
 
     @property
     def n_samples(self) -> int:
-        """Samples, the same at owner and guest."""
+        """Samples, the same at owner and evaluator."""
         return int(self.codes.shape[0])
 
     @property
     def n_features(self) -> int:
-        """Features of this guest."""
+        """Features of this evaluator."""
         return int(self.codes.shape[1])
 
     @property
@@ -84,12 +84,12 @@ class IntegerRows:
 
     @property
     def n_samples(self) -> int:
-        """Samples, the same at owner and guest."""
+        """Samples, the same at owner and evaluator."""
         return int(self.values.shape[0])
 
     @property
     def n_features(self) -> int:
-        """Features of this guest."""
+        """Features of this evaluator."""
         return int(self.values.shape[1])
 
     @property
@@ -103,7 +103,7 @@ Rows = BinnedRows | IntegerRows
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """What owner and guest agree on before anything is encrypted.
+    """What owner and evaluator agree on before anything is encrypted.
 
     Parameters
     ----------
@@ -115,9 +115,9 @@ class ColumnSpec:
         Columns hold 0/1 and only :class:`BinnedRows` products will be asked for, so that several
         counts may share one slot.
     weight_bits : int
-        Bit length of the guest's quadratic weights (Paillier sizes its masks with it).
+        Bit length of the evaluator's quadratic weights (Paillier sizes its masks with it).
     expected_rows : int
-        Rows of the largest guest, for the layout of slots; more rows work too.
+        Rows of the largest evaluator, for the layout of slots; more rows work too.
     expected_features : int
         Its features, if quadratics will be asked for (each needs a correction); else 0.
     """
@@ -147,7 +147,7 @@ class ColumnOwner(Protocol):
         ...
 
 
-class ColumnGuest(Protocol):
+class ColumnEvaluator(Protocol):
     """The feature holder's side of K1. Sees ciphertexts only."""
 
     spec: ColumnSpec
@@ -246,7 +246,7 @@ def own_columns(
     return owner
 
 
-def join_columns(keys: PublicKeys, columns: Ciphertexts, spec: ColumnSpec) -> ColumnGuest:
+def join_columns(keys: PublicKeys, columns: Ciphertexts, spec: ColumnSpec) -> ColumnEvaluator:
     """Check what the owner sent against the agreed specification, before any computation."""
     from fedsift.crypto.columns import (
         bgv as counts_bgv,
@@ -258,13 +258,13 @@ def join_columns(keys: PublicKeys, columns: Ciphertexts, spec: ColumnSpec) -> Co
         plain as counts_plain,
     )
 
-    guests: dict[str, Any] = {
-        "bgv": counts_bgv.BGVColumnGuest,
-        "paillier": counts_paillier.PaillierColumnGuest,
-        "plain": counts_plain.PlainColumnGuest,
+    evaluators: dict[str, Any] = {
+        "bgv": counts_bgv.BGVColumnEvaluator,
+        "paillier": counts_paillier.PaillierColumnEvaluator,
+        "plain": counts_plain.PlainColumnEvaluator,
     }
-    guest: ColumnGuest = guests[_known(keys.scheme, guests)](keys, columns, spec)
-    return guest
+    evaluator: ColumnEvaluator = evaluators[_known(keys.scheme, evaluators)](keys, columns, spec)
+    return evaluator
 
 
 def _known(scheme: str, table: dict[str, Any]) -> str:

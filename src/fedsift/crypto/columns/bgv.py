@@ -71,7 +71,7 @@ def product_noise_bits(plain_bits: int, n_terms: int) -> float:
 
 @dataclass(frozen=True)
 class BGVPlan:
-    """Everything owner and guest derive from the specification alone."""
+    """Everything owner and evaluator derive from the specification alone."""
 
     parameters: tuple[SealParameters, ...]
     layout: Layout
@@ -234,7 +234,7 @@ class BGVColumnOwner:
         return np.concatenate(sums)[:length]
 
 
-class BGVColumnGuest:
+class BGVColumnEvaluator:
     """Computes under the owner's keys; every result leaves masked, flooded and switched down."""
 
     def __init__(self, keys: PublicKeys, columns: Ciphertexts, spec: ColumnSpec) -> None:

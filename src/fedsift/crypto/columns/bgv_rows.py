@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""The guest's secret rows as dense blocks of numbers modulo t, built when a block is needed."""
+"""The evaluator's secret rows as dense blocks of numbers modulo t, built when a block is needed."""
 
 from __future__ import annotations
 

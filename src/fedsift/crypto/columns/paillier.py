@@ -3,7 +3,7 @@
 """K1 with Paillier: least traffic, any number of samples, exact.
 
 The owner sends one ciphertext per sample (all columns side by side when only products will be
-asked for, otherwise one per column, so that single columns can be masked). The guest multiplies
+asked for, otherwise one per column, so that single columns can be masked). The evaluator multiplies
 the ciphertexts of each bin, joins many results in one ciphertext by shifting them, masks where
 the protocol says so and re-randomises whatever leaves. Digits that carry no result are zero by
 construction: they decrypt to a constant.
@@ -196,7 +196,7 @@ class PaillierColumnOwner:
         ]
 
 
-class PaillierColumnGuest:
+class PaillierColumnEvaluator:
     """The feature holder's side of K1 with Paillier.
 
     Parameters
@@ -227,7 +227,7 @@ class PaillierColumnGuest:
         ]
 
     def __repr__(self) -> str:
-        return f"<Paillier column guest, {self.spec.n_samples} samples>"
+        return f"<Paillier column evaluator, {self.spec.n_samples} samples>"
 
     def products(self, rows: Rows, added: IntArray | None = None) -> Ciphertexts:
         """Encrypted, re-randomised products of every row with every column."""
@@ -320,4 +320,4 @@ class PaillierColumnGuest:
         return self._masked(products, factors, constants, packing, max(size, 1))
 
 
-__all__ = ["SCHEME", "Layout", "PaillierColumnGuest", "PaillierColumnOwner"]
+__all__ = ["SCHEME", "Layout", "PaillierColumnEvaluator", "PaillierColumnOwner"]

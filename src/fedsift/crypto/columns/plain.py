@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """K1 without encryption: the same messages, masks and corrections in the clear.
 
-For tests and for reading: it hides nothing from the guest. The encrypted backends must agree
+For tests and for reading: it hides nothing from the evaluator. The encrypted backends must agree
 with it to the last bit, and :class:`QuadraticWidths` is the one place where the sizes of masks
 are argued.
 """
@@ -189,7 +189,7 @@ class PlainColumnOwner:
         return check_quadratics(join_quadratics(masked, weighted, corrections), self.spec)
 
 
-class PlainColumnGuest:
+class PlainColumnEvaluator:
     """The feature holder's side, without encryption."""
 
     def __init__(self, keys: PublicKeys, columns: Ciphertexts, spec: ColumnSpec) -> None:

@@ -3,10 +3,10 @@
 """K2: a linear layer whose weights nobody knows, applied to a batch only its owner sees.
 
 The *owner* (a client) holds a batch ``g`` (rows x inputs), the secret key and a share ``E`` of the
-weights. The *guest* (the server) holds the other share ``V`` and the output gradient ``delta``; the
-weights themselves are ``W = V - E`` and exist nowhere. One training step:
+weights. The *evaluator* (the server) holds the other share ``V`` and the output gradient ``delta``;
+the weights themselves are ``W = V - E`` and exist nowhere. One training step:
 
-    owner                                       guest
+    owner                                       evaluator
     encrypt_input(g), encrypt_share(E)    ->
                                           <-    forward: [g V + r]
     decrypt_output, minus g E: g W + r    ->    minus r: g W (or its sum over several owners)
@@ -16,9 +16,9 @@ weights themselves are ``W = V - E`` and exist nowhere. One training step:
     decrypt_input_gradient: delta W^T
 
 The input gradient belongs to the share *before* the update. The next batch travels with a fresh
-``encrypt_share(E)``: 2.4 ms and 0.4 MB under BGV. With ``n_updates`` the guest can instead follow
-the owner's updates by itself (``add_shares``), but then shares are multiplied twice and need a ring
-twice as large: four times slower and 72 MB of keys. Prefer the fresh share.
+``encrypt_share(E)``: 2.4 ms and 0.4 MB under BGV. With ``n_updates`` the evaluator can instead
+follow the owner's updates by itself (``add_shares``), but then shares are multiplied twice and need
+a ring twice as large: four times slower and 72 MB of keys. Prefer the fresh share.
 
 Under BGV (and ``plain``) everything lives in Z_t and masks are uniform, so they hide perfectly;
 under Paillier numbers are integers (``modulus`` is 0) and masks are 40 bits wider than what they
@@ -42,7 +42,7 @@ SCHEMES = ("bgv", "paillier", "plain")
 
 
 class Kept(Protocol):
-    """Ciphertexts that stay with the guest; no wire type, so that they cannot be sent."""
+    """Ciphertexts that stay with the evaluator; no wire type, so that they cannot be sent."""
 
     @property
     def n_updates(self) -> int:
@@ -85,7 +85,7 @@ class MatrixOwner(Protocol):
         ...
 
 
-class MatrixGuest(Protocol):
+class MatrixEvaluator(Protocol):
     """The server's side of K2. Sees ciphertexts only; all that it returns is re-randomised."""
 
     @property
@@ -140,9 +140,10 @@ def own_layer(
     --------
     >>> import numpy as np
     >>> owner = own_layer("plain", n_rows=2, n_inputs=3, n_outputs=1)
-    >>> guest = join_layer(owner.keys, 2, 3, 1)
-    >>> mask = guest.masks("output")
-    >>> sealed = guest.forward(owner.encrypt_input(np.eye(2, 3, dtype=int)), [[5], [-6], [7]], mask)
+    >>> evaluator = join_layer(owner.keys, 2, 3, 1)
+    >>> mask = evaluator.masks("output")
+    >>> rows = owner.encrypt_input(np.eye(2, 3, dtype=int))
+    >>> sealed = evaluator.forward(rows, [[5], [-6], [7]], mask)
     >>> (reduced(owner.decrypt_output(sealed) - mask, owner.modulus)).tolist()
     [[5], [-6]]
     """
@@ -174,7 +175,7 @@ def own_layer(
     return owner
 
 
-def join_layer(keys: PublicKeys, n_rows: int, n_inputs: int, n_outputs: int) -> MatrixGuest:
+def join_layer(keys: PublicKeys, n_rows: int, n_inputs: int, n_outputs: int) -> MatrixEvaluator:
     """Check the owner's keys against the agreed shapes, before any computation."""
     from fedsift.crypto.layer import (
         bgv as matmul_bgv,
@@ -187,13 +188,13 @@ def join_layer(keys: PublicKeys, n_rows: int, n_inputs: int, n_outputs: int) -> 
     )
 
     _check_scheme(keys.scheme)
-    guests: dict[str, Any] = {
-        "bgv": matmul_bgv.BGVMatrixGuest,
-        "paillier": matmul_paillier_layer.PaillierLayerGuest,
-        "plain": matmul_plain.PlainMatrixGuest,
+    evaluators: dict[str, Any] = {
+        "bgv": matmul_bgv.BGVMatrixEvaluator,
+        "paillier": matmul_paillier_layer.PaillierLayerEvaluator,
+        "plain": matmul_plain.PlainMatrixEvaluator,
     }
-    guest: MatrixGuest = guests[keys.scheme](keys, n_rows, n_inputs, n_outputs)
-    return guest
+    evaluator: MatrixEvaluator = evaluators[keys.scheme](keys, n_rows, n_inputs, n_outputs)
+    return evaluator
 
 
 def reduced(numbers: npt.ArrayLike, modulus: int) -> BigArray:

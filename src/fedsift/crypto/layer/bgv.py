@@ -12,7 +12,7 @@ shifts ``d`` of a rotated ciphertext times a plaintext factor:
 Partial sums are added by the owner after decryption, as random shares that add up to the masked
 result: fewer rotations, less noise, and the single parts stay hidden. The noise bound assumes
 that the owner's ciphertexts are fresh; an owner that sends noisier ones weakens the hiding of
-the guest's numbers, which is why owners are assumed curious, not malicious.
+the evaluator's numbers, which is why owners are assumed curious, not malicious.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SCHEME = "bgv"
 
 @dataclass(frozen=True, repr=False)
 class KeptBGV:
-    """Ciphertexts that stay with the guest: their noise is not flooded, so they must not travel."""
+    """Ciphertexts that stay with the evaluator: without flooded noise they must not travel."""
 
     parts: tuple[seal.Ciphertext, ...]
     n_updates: int = 0
@@ -65,7 +65,7 @@ class BGVMatrixOwner:
     plain_bits : int
         Bit length of the modulus t.
     n_updates : int
-        How often the guest may update an encrypted share by itself (see ``plan_layer``).
+        How often the evaluator may update an encrypted share by itself (see ``plan_layer``).
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class BGVMatrixOwner:
         plan = self.plan
         slots = self._open(sealed, plan.n_blocks)[..., : plan.input_period]
         parts = slots.reshape(plan.n_blocks, -1, plan.column_period, plan.input_period)
-        # With updates the guest has added the parts itself, and all of them are the same.
+        # With updates the evaluator has added the parts itself, and all of them are the same.
         parts = parts[:, :1] if plan.n_updates else parts
         total = sum_modulo(np.moveaxis(parts, 1, 0), self.modulus)
         columns = total.reshape(-1, plan.input_period)
@@ -137,7 +137,7 @@ class BGVMatrixOwner:
         return opened.reshape(count, 2, self.plan.half_rows, self.plan.width)
 
 
-class BGVMatrixGuest:
+class BGVMatrixEvaluator:
     """The party with the other share of the weights; computes under the owner's key.
 
     Parameters
@@ -159,7 +159,7 @@ class BGVMatrixGuest:
         self._public = SealPublic(plan.parameters, keys.blobs, rotations=True)
 
     def __repr__(self) -> str:
-        return f"<BGV matrix guest, degree {self.plan.parameters.degree}>"
+        return f"<BGV matrix evaluator, degree {self.plan.parameters.degree}>"
 
     @property
     def modulus(self) -> int:

@@ -27,7 +27,7 @@ from fedsift.crypto.columns.api import BigArray
 from fedsift.crypto.columns.plain import big_array
 from fedsift.crypto.layer.paillier_matrix import (
     MASK_EXTRA_BITS,
-    PaillierMatrixGuest,
+    PaillierMatrixEvaluator,
     PaillierMatrixOwner,
 )
 from fedsift.crypto.layer.plan import MaskKind, mask_shape
@@ -43,7 +43,7 @@ _GROWTH_BITS = 20
 
 @dataclass(frozen=True)
 class _Shape:
-    """Shapes and widths that owner and guest derive from the same numbers."""
+    """Shapes and widths that owner and evaluator derive from the same numbers."""
 
     n_rows: int
     n_inputs: int
@@ -106,7 +106,7 @@ class _Shape:
 
 @dataclass(frozen=True, repr=False)
 class KeptPaillier:
-    """A weight gradient, or an updated share, that stays with the guest."""
+    """A weight gradient, or an updated share, that stays with the evaluator."""
 
     sealed: Ciphertexts
     n_updates: int = 1
@@ -183,7 +183,7 @@ class PaillierLayerOwner:
         return self._owner.decrypt(sealed, self._shape.of("inputs"))
 
 
-class PaillierLayerGuest:
+class PaillierLayerEvaluator:
     """The party with the other share of the weights; computes under the owner's key.
 
     Parameters
@@ -216,10 +216,10 @@ class PaillierLayerGuest:
         if keys.scheme != SCHEME or not agreed.items() <= keys.numbers.items():
             raise _other_keys()
         self._key = public_key_from(keys, allow_weak=allow_weak)
-        self._guest = PaillierMatrixGuest(keys, allow_weak=allow_weak)
+        self._evaluator = PaillierMatrixEvaluator(keys, allow_weak=allow_weak)
 
     def __repr__(self) -> str:
-        return f"<layer of {self._guest!r}>"
+        return f"<layer of {self._evaluator!r}>"
 
     def masks(self, kind: MaskKind) -> BigArray:
         """Masks of one result, 41 bits wider than it."""
@@ -232,7 +232,7 @@ class PaillierLayerGuest:
         shape = self._shape
         matrix = _matrix(weights, shape.of("weights"), shape.share_bits, "weights")
         masks = _matrix(mask, shape.of("output"), shape.mask_bits("output"), "mask")
-        return self._guest.left_multiply(self._halves(batch)[0], matrix.T, masks.T)
+        return self._evaluator.left_multiply(self._halves(batch)[0], matrix.T, masks.T)
 
     def weight_gradient(
         self, batch: Ciphertexts, delta: npt.ArrayLike, mask: npt.ArrayLike
@@ -241,7 +241,7 @@ class PaillierLayerGuest:
         shape = self._shape
         masks = _matrix(mask, shape.of("weights"), shape.mask_bits("weights"), "mask")
         rows = self._delta(delta)
-        sealed = self._guest.left_multiply(self._halves(batch)[1], rows.T, masks.T)
+        sealed = self._evaluator.left_multiply(self._halves(batch)[1], rows.T, masks.T)
         return sealed, KeptPaillier(sealed)
 
     def input_gradient(
@@ -258,7 +258,7 @@ class PaillierLayerGuest:
         if mask is not None:
             known = known + _matrix(mask, shape.of("inputs"), shape.mask_bits("inputs"), "mask")
         sealed = share.sealed if isinstance(share, KeptPaillier) else share
-        return self._guest.left_multiply(sealed, -rows, known)
+        return self._evaluator.left_multiply(sealed, -rows, known)
 
     def add_shares(self, share: Ciphertexts | KeptPaillier, gradient: KeptPaillier) -> KeptPaillier:
         """Add a kept weight gradient to the owner's encrypted share, without the owner."""
@@ -280,7 +280,7 @@ class PaillierLayerGuest:
 
     def _halves(self, batch: Ciphertexts) -> tuple[Ciphertexts, Ciphertexts]:
         """The batch packed along its rows, and along its inputs."""
-        digits, shape = self._guest._packing.n_digits, self._shape
+        digits, shape = self._evaluator._packing.n_digits, self._shape
         along_rows = shape.n_inputs * -(-shape.n_rows // digits)
         along_inputs = shape.n_rows * -(-shape.n_inputs // digits)
         if len(batch.blobs) != along_rows + along_inputs:

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """K2 with Paillier: secret weights times an encrypted matrix, plus a mask.
 
-The owner encrypts the rows of ``P`` (m x L), many entries per ciphertext. The guest multiplies
+The owner encrypts the rows of ``P`` (m x L), many entries per ciphertext. The evaluator multiplies
 its integer weights (q x m) from the left: row ``i`` of the result is a product of powers of the
-encrypted rows, and one Straus table serves all rows of the weights. The guest adds a mask, so
+encrypted rows, and one Straus table serves all rows of the weights. The evaluator adds a mask, so
 that the owner decrypts ``weights @ P + mask`` and learns nothing about the product itself.
 Everything is exact over the integers.
 """
@@ -73,7 +73,7 @@ class PaillierMatrixOwner:
     value_bits : int
         Every entry of ``P`` and of ``weights @ P`` is smaller than ``2**value_bits`` in size.
     input_bits : int, optional
-        Agreed size of the entries of ``P``. With it, the guest can prove before computing that
+        Agreed size of the entries of ``P``. With it, the evaluator can prove before computing that
         its weights cannot overflow ``value_bits``.
     key : PaillierPrivateKey, optional
         An existing key, in place of a new one of ``key_bits``.
@@ -123,7 +123,7 @@ class PaillierMatrixOwner:
         return big_array(digits).reshape(shape)
 
 
-class PaillierMatrixGuest:
+class PaillierMatrixEvaluator:
     """The party with the weights; sees ciphertexts only.
 
     Parameters
@@ -147,7 +147,7 @@ class PaillierMatrixGuest:
         self._packing = _packing(self._key, self.value_bits)
 
     def __repr__(self) -> str:
-        return f"<Paillier matrix guest, {self._key.key_bits} bits>"
+        return f"<Paillier matrix evaluator, {self._key.key_bits} bits>"
 
     def masks(self, shape: tuple[int, int]) -> BigArray:
         """Fresh masks from the operating system that hide any result of ``value_bits``."""

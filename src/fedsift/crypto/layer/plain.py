@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """K2 without encryption: the same ring, shapes and masks in the clear.
 
-For tests and for reading: it hides nothing from the guest. It computes modulo the very prime the
-BGV backend would use, so both agree to the last bit even where a result leaves the ring.
+For tests and for reading: it hides nothing from the evaluator. It computes modulo the very prime
+the BGV backend would use, so both agree to the last bit even where a result leaves the ring.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SCHEME = "plain"
 
 @dataclass(frozen=True, repr=False)
 class KeptPlain:
-    """A weight gradient, or an updated share, that stays with the guest."""
+    """A weight gradient, or an updated share, that stays with the evaluator."""
 
     numbers: Slots
     n_updates: int = 1
@@ -83,7 +83,7 @@ class PlainMatrixOwner:
         return centred(_read(sealed, self.plan, kind), self.modulus)
 
 
-class PlainMatrixGuest:
+class PlainMatrixEvaluator:
     """The party with the other share of the weights, without encryption."""
 
     def __init__(self, keys: PublicKeys, n_rows: int, n_inputs: int, n_outputs: int) -> None:

@@ -77,7 +77,7 @@ def _power_of_two(number: int) -> int:
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """Everything owner and guest derive from the agreed shapes alone."""
+    """Everything owner and evaluator derive from the agreed shapes alone."""
 
     n_rows: int
     n_inputs: int
@@ -237,8 +237,8 @@ def plan_layer(
     plain_bits : int
         Bit length of the plaintext modulus t; results lie in ``(-t/2, t/2)``.
     n_updates : int
-        How often the guest will add a weight gradient to an encrypted share before the owner sends
-        a fresh one. Each such share is multiplied twice, which needs the larger ring.
+        How often the evaluator will add a weight gradient to an encrypted share before the owner
+        sends a fresh one. Each such share is multiplied twice, which needs the larger ring.
     """
     _check_shape(n_rows, n_inputs, n_outputs, plain_bits, n_updates)
     for degree, highest in sorted(MAX_LEVELS.items()):

@@ -45,7 +45,7 @@ from fedsift.crypto.products.plan import (
     split_blobs,
     to_residues,
 )
-from fedsift.crypto.products.ring import GuestRing, guest_ring, own_ring
+from fedsift.crypto.products.ring import EvaluatorRing, evaluator_ring, own_ring
 from fedsift.crypto.randomness import uniform_below
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext
@@ -152,7 +152,7 @@ class ColumnHolder:
     def __init__(self, keys: PublicKeys, plan: ProductPlan) -> None:
         self._plan = plan
         self._scheme = keys.scheme
-        self._rings = _guests(keys, plan, evaluates=False)
+        self._rings = _evaluators(keys, plan, evaluates=False)
 
     @property
     def n_encryptions(self) -> int:
@@ -184,7 +184,7 @@ class ColumnHolder:
         return self.encrypt_blocks(padded.reshape(-1, self._plan.slots))
 
 
-def _guests(keys: PublicKeys, plan: ProductPlan, *, evaluates: bool) -> list[GuestRing]:
+def _evaluators(keys: PublicKeys, plan: ProductPlan, *, evaluates: bool) -> list[EvaluatorRing]:
     per_prime = 3 if evaluates else 1
     if keys.scheme not in ("bgv", "plain") or len(keys.blobs) != per_prime * len(plan.parameters):
         raise BadCiphertext(
@@ -193,7 +193,7 @@ def _guests(keys: PublicKeys, plan: ProductPlan, *, evaluates: bool) -> list[Gue
             "Check that all parties run the same job.",
         )
     return [
-        guest_ring(
+        evaluator_ring(
             keys.scheme, p, keys.blobs[i * per_prime : (i + 1) * per_prime], evaluates=evaluates
         )
         for i, p in enumerate(plan.parameters)
@@ -206,7 +206,7 @@ class ProductCloud:
     def __init__(self, keys: PublicKeys, plan: ProductPlan) -> None:
         self.plan = plan
         self._scheme = keys.scheme
-        self._rings = _guests(keys, plan, evaluates=True)
+        self._rings = _evaluators(keys, plan, evaluates=True)
         self._columns: list[dict[int, list[Any]]] = [{} for _ in self._rings]
         self._labels: list[list[list[list[Any]]]] = []
 

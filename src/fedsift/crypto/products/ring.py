@@ -3,7 +3,7 @@
 """One plaintext prime of K3: a ring of slots under encryption, and the same ring in the clear.
 
 :mod:`fedsift.crypto.products.bgv` computes with :class:`OwnerRing` (the key owner) and
-:class:`GuestRing` (anybody else) and cannot tell whether ciphertexts are behind them, so a run
+:class:`EvaluatorRing` (anybody else) and cannot tell whether ciphertexts are behind them, so a run
 without encryption takes exactly the same steps.
 """
 
@@ -53,7 +53,7 @@ class OwnerRing(Protocol):
         ...
 
 
-class GuestRing(Protocol):
+class EvaluatorRing(Protocol):
     """Everybody else's side of one prime; ``counts`` adds up the operations."""
 
     counts: Counter[str]
@@ -91,8 +91,8 @@ class GuestRing(Protocol):
         ...
 
 
-class SealGuest:
-    """SEAL behind :class:`GuestRing`."""
+class SealEvaluator:
+    """SEAL behind :class:`EvaluatorRing`."""
 
     def __init__(
         self, parameters: SealParameters, blobs: Sequence[bytes], *, evaluates: bool
@@ -103,41 +103,41 @@ class SealGuest:
         self.counts: Counter[str] = Counter()
 
     def encrypt(self, slots: Residues) -> bytes:
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         self.counts["encryptions"] += 1
         return self._public.encrypt(slots)
 
     def load(self, blob: bytes) -> Any:
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         return self._space.ciphertext(blob, self._level)
 
     def add(self, left: Any, right: Any) -> Any:
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         return self._space.evaluator.add(left, right)
 
     def multiply(self, left: Any, right: Any) -> Any:
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         self.counts["ciphertext products"] += 1
         product = self._space.evaluator.multiply(left, right)
         self._space.evaluator.relinearize_inplace(product, self._public.relinearisation)
         return product
 
     def factor(self, slots: Residues) -> Any:
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         return self._space.encode_factor(slots, self._level)
 
     def scale(self, ciphertext: Any, factor: Any) -> Any:
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         self.counts["plaintext products"] += 1
         return self._space.evaluator.multiply_plain(ciphertext, factor)
 
     def rotate(self, ciphertext: Any, steps: int) -> Any:
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         self.counts["rotations"] += 1
         return self._public.rotate(ciphertext, steps)
 
     def finish(self, ciphertext: Any, mask: Residues, noise_bits: float) -> bytes:
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         masked = self._space.evaluator.add_plain(ciphertext, self._space.encode(mask))
         return self._public.hide_circuit(masked, noise_bits)
 
@@ -159,7 +159,7 @@ class PlainOwner:
         return _plain_slots(blob, self._degree, self._modulus)
 
 
-class PlainGuest:
+class PlainEvaluator:
     """The same arithmetic on open slots; nothing is hidden, so keys and noise do not matter."""
 
     def __init__(self, parameters: SealParameters) -> None:
@@ -168,35 +168,35 @@ class PlainGuest:
         self.counts: Counter[str] = Counter()
 
     def encrypt(self, slots: Residues) -> bytes:
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         return np.ascontiguousarray(slots, dtype="<u8").tobytes()
 
     def load(self, blob: bytes) -> Any:
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         return _plain_slots(blob, self._degree, self._modulus)
 
     def add(self, left: Any, right: Any) -> Any:
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         return (left + right) % np.uint64(self._modulus)
 
     def multiply(self, left: Any, right: Any) -> Any:
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         return multiply_slots(left, right, self._modulus)
 
     def factor(self, slots: Residues) -> Any:
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         return slots
 
     def scale(self, ciphertext: Any, factor: Any) -> Any:
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         return multiply_slots(ciphertext, factor, self._modulus)
 
     def rotate(self, ciphertext: Any, steps: int) -> Any:
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         return np.roll(ciphertext.reshape(2, -1), -steps, axis=1).ravel()
 
     def finish(self, ciphertext: Any, mask: Residues, noise_bits: float) -> bytes:  # noqa: ARG002
-        """See :class:`GuestRing`."""
+        """See :class:`EvaluatorRing`."""
         return self.encrypt(self.add(ciphertext, mask))
 
 
@@ -212,7 +212,7 @@ def _plain_slots(blob: bytes, degree: int, modulus: int) -> Residues:
 
 
 def own_ring(scheme: str, parameters: SealParameters, steps: Sequence[int]) -> OwnerRing:
-    """Make keys for one prime; ``steps`` are the rotations the guest will need."""
+    """Make keys for one prime; ``steps`` are the rotations the evaluator will need."""
     if scheme == "plain":
         return PlainOwner(parameters)
     return _SealOwnerRing(parameters, steps)
@@ -232,10 +232,10 @@ class _SealOwnerRing:
         return self._owner.decrypt(blob)
 
 
-def guest_ring(
+def evaluator_ring(
     scheme: str, parameters: SealParameters, blobs: Sequence[bytes], *, evaluates: bool
-) -> GuestRing:
+) -> EvaluatorRing:
     """Use somebody's public keys for one prime; ``evaluates`` asks for the computing keys too."""
     if scheme == "plain":
-        return PlainGuest(parameters)
-    return SealGuest(parameters, blobs, evaluates=evaluates)
+        return PlainEvaluator(parameters)
+    return SealEvaluator(parameters, blobs, evaluates=evaluates)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """K4: vectors of integers that others add up without seeing them.
 
-One party owns the key and decrypts; any number of *guests* encrypt under its public key, add, scale
-and shift vectors. ``value_bits`` bounds the size of every number on the way, intermediate results
-included; who computes answers for it. Whoever returns a result to the key's owner calls
+One party owns the key and decrypts; any number of *evaluators* encrypt under its public key, add,
+scale and shift vectors. ``value_bits`` bounds the size of every number on the way, intermediate
+results included; who computes answers for it. Whoever returns a result to the key's owner calls
 ``rerandomise`` last, so that the owner learns the numbers and nothing of how they came about.
 
 When only a sum over all parties is wanted and nobody needs to compute on it, pairwise masks
@@ -39,7 +39,7 @@ class VectorOwner(Protocol):
         ...
 
 
-class VectorGuest(Protocol):
+class VectorEvaluator(Protocol):
     """A party that computes under somebody else's key."""
 
     def encrypt(self, vector: npt.ArrayLike) -> Ciphertexts:
@@ -69,9 +69,9 @@ def own_vector(scheme: str, value_bits: int, *, security_bits: int = 128) -> Vec
     Examples
     --------
     >>> owner = own_vector("plain", value_bits=20)
-    >>> guest = join_vector(owner.keys, value_bits=20)
-    >>> total = guest.add([guest.encrypt([1, -2]), guest.encrypt([10, 20])])
-    >>> owner.decrypt(guest.rerandomise(guest.scale(total, 3)), length=2).tolist()
+    >>> evaluator = join_vector(owner.keys, value_bits=20)
+    >>> total = evaluator.add([evaluator.encrypt([1, -2]), evaluator.encrypt([10, 20])])
+    >>> owner.decrypt(evaluator.rerandomise(evaluator.scale(total, 3)), length=2).tolist()
     [33, 54]
     """
     from fedsift.crypto.schemes import paillier
@@ -99,7 +99,7 @@ def own_vector(scheme: str, value_bits: int, *, security_bits: int = 128) -> Vec
     return sums_seal.SealVectorOwner(value_bits, scheme)
 
 
-def join_vector(keys: PublicKeys, value_bits: int) -> VectorGuest:
+def join_vector(keys: PublicKeys, value_bits: int) -> VectorEvaluator:
     """Check the owner's keys against the agreed bits, before any computation."""
     from fedsift.crypto.vectors import (
         bgv as sums_seal,
@@ -112,14 +112,14 @@ def join_vector(keys: PublicKeys, value_bits: int) -> VectorGuest:
     )
 
     _check_scheme(keys.scheme)
-    guests: dict[str, Any] = {
-        "bfv": sums_seal.SealVectorGuest,
-        "bgv": sums_seal.SealVectorGuest,
-        "paillier": sums_paillier.PaillierVectorGuest,
-        "plain": sums_plain.PlainVectorGuest,
+    evaluators: dict[str, Any] = {
+        "bfv": sums_seal.SealVectorEvaluator,
+        "bgv": sums_seal.SealVectorEvaluator,
+        "paillier": sums_paillier.PaillierVectorEvaluator,
+        "plain": sums_plain.PlainVectorEvaluator,
     }
-    guest: VectorGuest = guests[keys.scheme](keys, value_bits)
-    return guest
+    evaluator: VectorEvaluator = evaluators[keys.scheme](keys, value_bits)
+    return evaluator
 
 
 def _check_scheme(scheme: str) -> None:

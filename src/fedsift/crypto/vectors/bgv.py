@@ -48,7 +48,7 @@ _MAX_PRIME_BITS = 53
 
 @dataclass(frozen=True)
 class VectorPlan:
-    """Parameters that owner and guest derive from scheme and value bits alone."""
+    """Parameters that owner and evaluator derive from scheme and value bits alone."""
 
     scheme: str
     value_bits: int
@@ -199,7 +199,7 @@ class SealVectorOwner:
         return numbers
 
 
-class SealVectorGuest:
+class SealVectorEvaluator:
     """A party that computes under somebody else's key.
 
     Sums and multiples are not re-randomised one by one: call :meth:`rerandomise` once, before
@@ -224,7 +224,7 @@ class SealVectorGuest:
         ]
 
     def __repr__(self) -> str:
-        return f"<{self.plan.scheme} vector guest, degree {self.plan.degree}>"
+        return f"<{self.plan.scheme} vector evaluator, degree {self.plan.degree}>"
 
     def encrypt(self, vector: npt.ArrayLike) -> Ciphertexts:
         """Encrypt a vector under the owner's key."""

@@ -110,7 +110,7 @@ class PaillierVectorOwner:
         return big_array(self._packing.unpack(self._key.decrypt_many(ciphertexts), length))
 
 
-class PaillierVectorGuest:
+class PaillierVectorEvaluator:
     """A party that computes under somebody else's key.
 
     Sums and multiples are not re-randomised one by one: call :meth:`rerandomise` once, before
@@ -136,7 +136,7 @@ class PaillierVectorGuest:
         self._packing = _VectorPacking(self._key, value_bits)
 
     def __repr__(self) -> str:
-        return f"<Paillier vector guest, {self._key.key_bits} bits>"
+        return f"<Paillier vector evaluator, {self._key.key_bits} bits>"
 
     def encrypt(self, vector: npt.ArrayLike) -> Ciphertexts:
         """Encrypt a vector under the owner's key."""

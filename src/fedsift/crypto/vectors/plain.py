@@ -84,7 +84,7 @@ class PlainVectorOwner:
         return self._numbers.read(sealed, length)
 
 
-class PlainVectorGuest:
+class PlainVectorEvaluator:
     """A party that computes, without encryption."""
 
     def __init__(self, keys: PublicKeys, value_bits: int) -> None:

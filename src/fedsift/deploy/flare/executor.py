@@ -30,7 +30,7 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from fedsift.deploy.flare.transport import HUB, FlareLine
+from fedsift.deploy.flare.transport import HUB, FlareTransport
 from fedsift.deploy.letters import Report, job_text
 from fedsift.deploy.member import Member, refusal
 from fedsift.engine.threads import in_thread
@@ -85,10 +85,10 @@ class SiteExecutor(Executor):
             self._signal: Signal = fl_ctx.get_run_abort_signal()
             self._name: str = fl_ctx.get_identity_name()
             engine = fl_ctx.get_engine()
-            self._line = FlareLine(engine, self._name, lambda: bool(self._signal.triggered))
+            self._line = FlareTransport(engine, self._name, lambda: bool(self._signal.triggered))
         elif event_type == EventType.END_RUN:
             self._ended.set()
-            self._line.hang_up()
+            self._line.close()
 
     def execute(
         self,
@@ -186,7 +186,7 @@ class HubController(Controller):
         run_folder = Path(engine.get_workspace().get_run_dir(fl_ctx.get_job_id()))
         self._folder = run_folder / RESULT_FOLDER
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._line = FlareLine(engine, HUB, lambda: bool(signal.triggered))
+        self._line = FlareTransport(engine, HUB, lambda: bool(signal.triggered))
         engine.register_aux_message_handler(LETTERS, self._take_letter)
         engine.register_aux_message_handler(PROGRESS, self._take_progress)
         engine.register_app_command(LETTERS, self._show_letters)
@@ -210,7 +210,7 @@ class HubController(Controller):
 
     def stop_controller(self, fl_ctx: FLContext) -> None:  # noqa: ARG002
         """Let go of everything."""
-        self._line.hang_up()
+        self._line.close()
 
     def _set_up(self, abort_signal: Signal, fl_ctx: FLContext) -> Member | None:
         """Ask everybody whether the job is accepted; who does not answer has not."""

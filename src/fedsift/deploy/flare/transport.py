@@ -29,8 +29,8 @@ _NOT_READY = "E405"
 _SHORTEST_SECONDS = 0.1
 
 
-class FlareLine:
-    """See :class:`fedsift.engine.remote.transport.Line`.
+class FlareTransport:
+    """See :class:`fedsift.engine.remote.transport.Transport`.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class FlareLine:
             raise SiteUnreachable(site, f"no answer ({code})")
         return reply
 
-    def hang_up(self) -> None:
+    def close(self) -> None:
         """Wait for nothing any more; FLARE's process ends only when nothing is waited for."""
         self._hung_up.trigger(True)
 

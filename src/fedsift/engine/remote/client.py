@@ -13,9 +13,9 @@ from concurrent.futures import wait
 
 import msgspec
 
-from fedsift.engine.remote.secure_transport import SealedLine, aborted
+from fedsift.engine.remote.secure_transport import SecureTransport, aborted
 from fedsift.engine.remote.state import RunState
-from fedsift.engine.remote.transport import Patience
+from fedsift.engine.remote.transport import Timeouts
 from fedsift.engine.remote.wire import (
     Answer,
     Beat,
@@ -23,6 +23,7 @@ from fedsift.engine.remote.wire import (
     Call,
     Cancel,
     Close,
+    Counts,
     Fetch,
     Over,
     Poll,
@@ -30,7 +31,6 @@ from fedsift.engine.remote.wire import (
     Ready,
     Refusal,
     Reply,
-    Tally,
     pack,
     read_reply,
 )
@@ -43,17 +43,17 @@ _PROBE_SECONDS = 2.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 
-class Courier:
+class SiteClient:
     """Sends for one site.
 
     Parameters
     ----------
-    line : SealedLine
+    line : SecureTransport
     members : mapping of party -> site
     """
 
     def __init__(
-        self, line: SealedLine, members: Mapping[str, str], patience: Patience, state: RunState
+        self, line: SecureTransport, members: Mapping[str, str], patience: Timeouts, state: RunState
     ) -> None:
         self.site = line.site
         self.others = tuple(sorted({*members.values()} - {self.site}))
@@ -125,12 +125,12 @@ class Courier:
                 case _:
                     raise _strange(site)
 
-    def close(self, site: str, stage: int, deadline: float) -> Tally | Fault:
+    def close(self, site: str, stage: int, deadline: float) -> Counts | Fault:
         """Tell a site that a stage is over and get its counts."""
         while True:
             hold = self._hold(deadline)
             match self._send(site, Close(stage, hold), hold):
-                case Tally() as tally:
+                case Counts() as tally:
                     return tally
                 case Over() as news:
                     raise self._ended(news)

@@ -17,15 +17,15 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
-from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS, failure, shown
-from fedsift.engine.outcome import Outcome, added
-from fedsift.engine.remote.client import Courier
-from fedsift.engine.remote.exchange import Stage
-from fedsift.engine.remote.secure_transport import SealedLine, aborted
-from fedsift.engine.remote.server import Desk
+from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS, failure, printable
+from fedsift.engine.outcome import Outcome, sum_timings
+from fedsift.engine.remote.client import SiteClient
+from fedsift.engine.remote.exchange import RemoteExchange
+from fedsift.engine.remote.secure_transport import SecureTransport, aborted
+from fedsift.engine.remote.server import SiteServer
 from fedsift.engine.remote.state import RunState
-from fedsift.engine.remote.transport import Patience
-from fedsift.engine.remote.wire import Tally
+from fedsift.engine.remote.transport import Timeouts
+from fedsift.engine.remote.wire import Counts
 from fedsift.engine.session import Observer, fault_of
 from fedsift.engine.threads import in_thread, one_thread_each
 from fedsift.errors import (
@@ -39,36 +39,36 @@ from fedsift.errors import (
 from fedsift.protocol.codec import Fault
 from fedsift.protocol.policy import Policy
 from fedsift.protocol.protocol import Protocol
-from fedsift.protocol.remote_role import Absent
+from fedsift.protocol.remote_role import RemoteRole
 from fedsift.protocol.role import DrivingRole, Role
 
 _TICK_SECONDS = 0.2
 """How often a wait looks whether the engine has given up."""
 
 
-class SitePlayer:
+class SiteEngine:
     """Plays this site's part in every protocol of a job; use it in a ``with`` statement.
 
     Parameters
     ----------
     members : mapping of party -> site
         Where every party of the job lives, the same at all sites.
-    line : SealedLine
+    line : SecureTransport
         To the other sites.
     patience : Patience, optional
         How long to wait for them.
     """
 
     def __init__(
-        self, members: Mapping[str, str], line: SealedLine, patience: Patience | None = None
+        self, members: Mapping[str, str], line: SecureTransport, patience: Timeouts | None = None
     ) -> None:
         self._line = line
-        self._patience = patience or Patience()
+        self._patience = patience or Timeouts()
         self._state = RunState()
-        self._courier = Courier(line, members, self._patience, self._state)
-        self._desk = Desk(self._patience, self._state)
+        self._courier = SiteClient(line, members, self._patience, self._state)
+        self._desk = SiteServer(self._patience, self._state)
         self._stages = 0
-        self._stage: Stage | None = None
+        self._stage: RemoteExchange | None = None
 
     def __repr__(self) -> str:
         return f"<player at {self._line.site!r}>"
@@ -82,7 +82,7 @@ class SitePlayer:
     def driving(self) -> tuple[int, int] | None:
         """Number of the stage that is, or was last, driven from here, and its round."""
         stage = self._stage
-        if stage is None or isinstance(stage.driver, Absent):
+        if stage is None or isinstance(stage.driver, RemoteRole):
             return None
         return stage.number, stage.round_number
 
@@ -110,7 +110,7 @@ class SitePlayer:
         if error is not None:
             self._give_up(error)
 
-    def play(
+    def run(
         self,
         protocol: Protocol,
         nodes: Mapping[str, Sequence[Role]],
@@ -122,9 +122,9 @@ class SitePlayer:
         on_interrupt: Callable[[], None] | None = None,
         keep_frames: bool = False,
     ) -> Outcome:
-        """See :class:`fedsift.engine.api.Player`."""
+        """See :class:`fedsift.engine.api.Engine`."""
         self._stages += 1
-        stage = Stage(
+        stage = RemoteExchange(
             self._stages,
             protocol,
             nodes,
@@ -139,7 +139,7 @@ class SitePlayer:
         self._desk.open(stage)
         try:
             with one_thread_each():
-                if isinstance(stage.driver, Absent):
+                if isinstance(stage.driver, RemoteRole):
                     return self._attend(stage)
                 return self._drive(stage, stage.driver, on_interrupt)
         except RunEnded as error:
@@ -152,7 +152,7 @@ class SitePlayer:
             stage.shut()
 
     def _drive(
-        self, stage: Stage, driver: DrivingRole, on_interrupt: Callable[[], None] | None
+        self, stage: RemoteExchange, driver: DrivingRole, on_interrupt: Callable[[], None] | None
     ) -> Outcome:
         """Walk through the protocol, close the stage everywhere and add up all counts."""
         node = stage.nodes[stage.driver_address.party]
@@ -164,9 +164,11 @@ class SitePlayer:
             stage.add(site, tally)
             seconds.append(tally.seconds)
         session = stage.session
-        return Outcome(value, session.transcript, session.ledger, added(seconds) | stage.clock())
+        return Outcome(
+            value, session.transcript, session.ledger, sum_timings(seconds) | stage.clock()
+        )
 
-    def _attend(self, stage: Stage) -> Outcome:
+    def _attend(self, stage: RemoteExchange) -> Outcome:
         """Answer until the driver closes the stage, falls silent, or ends the run."""
         state, start = self._state, time.monotonic()
         with state.changed:
@@ -196,7 +198,7 @@ class SitePlayer:
                 on_interrupt()
                 on_interrupt = None
 
-    def _closed(self, stage: Stage) -> dict[str, Tally]:
+    def _closed(self, stage: RemoteExchange) -> dict[str, Counts]:
         """Close a stage at all other sites at once."""
         deadline = time.monotonic() + stage.limit_seconds
         work = {
@@ -214,12 +216,14 @@ class SitePlayer:
     def _failed(self, site: str, fault: Fault) -> FedsiftError:
         """The failure of a whole site, as one of its parties."""
         if self._stage is None and fault.code == Disagreement.code:
-            return Disagreement(shown(fault.text))
+            return Disagreement(printable(fault.text))
         party = ", ".join(self._courier.parties_at(site)) or site
         part = f"its part of stage {self._stages}" if self._stage else "the start of the run"
         round_number = self._stage.round_number if self._stage else 0
         if fault.code == RunEnded.code:
-            return PartyFailed(party, part, round_number, shown(fault.text), cause_code=fault.code)
+            return PartyFailed(
+                party, part, round_number, printable(fault.text), cause_code=fault.code
+            )
         return failure(fault, party, part, round_number)
 
     def _reason(self) -> FedsiftError | None:
@@ -240,7 +244,7 @@ class SitePlayer:
         if not driven_elsewhere or ending.fault.code == PolicyViolation.code:
             return self._failed(ending.site, ending.fault)
         return RunEnded(
-            f"Site {ending.site!r} ended the run: {shown(ending.fault.text)}",
+            f"Site {ending.site!r} ended the run: {printable(ending.fault.text)}",
             "All sites must play to the end.",
             f"Look at the log of {ending.site!r}, mend the cause there and run the job again.",
         )

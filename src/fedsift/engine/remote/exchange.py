@@ -13,8 +13,8 @@ from typing import ClassVar
 from fedsift.engine.exchange import Exchange, Request
 from fedsift.engine.node import Node
 from fedsift.engine.outcome import phase_seconds
-from fedsift.engine.remote.client import Courier
-from fedsift.engine.remote.wire import Call, Count, Tally
+from fedsift.engine.remote.client import SiteClient
+from fedsift.engine.remote.wire import Call, Count, Counts
 from fedsift.engine.session import Address, Observer, Session
 from fedsift.engine.threads import in_thread
 from fedsift.errors import BadFrame, ParameterError, UndeclaredFlow
@@ -22,11 +22,11 @@ from fedsift.protocol.codec import Done, Fault
 from fedsift.protocol.message import Message
 from fedsift.protocol.policy import Policy
 from fedsift.protocol.protocol import Protocol, find_driver, placement_of
-from fedsift.protocol.remote_role import Absent
+from fedsift.protocol.remote_role import RemoteRole
 from fedsift.protocol.role import Role
 
 
-class Stage(Exchange):
+class RemoteExchange(Exchange):
     """The part that this site plays in one protocol.
 
     Its session counts what the roles here ask others. ``served`` counts what others asked of them;
@@ -40,7 +40,7 @@ class Stage(Exchange):
         number: int,
         protocol: Protocol,
         nodes: Mapping[str, Sequence[Role]],
-        courier: Courier,
+        courier: SiteClient,
         *,
         policies: Mapping[str, Policy] | None,
         timeout_seconds: float,
@@ -139,17 +139,17 @@ class Stage(Exchange):
             )
         return Request(call.frame, sender, receiver, call.round_number)
 
-    def tally(self) -> Tally:
+    def tally(self) -> Counts:
         """Counts of what this site asked others."""
         transcript = self.session.transcript
-        return Tally(
+        return Counts(
             transcript.rounds,
             tuple(Count.of(entry) for entry in transcript.entries),
             self.session.ledger.rows(),
             self.phases(),
         )
 
-    def add(self, site: str, tally: Tally) -> None:
+    def add(self, site: str, tally: Counts) -> None:
         """At the driver: add another site's counts, if they can be its own."""
         placement = self.session.placement
         names = {cls.__name__ for cls in self.session.protocol.messages} | {
@@ -194,7 +194,7 @@ def _check_places(nodes: Mapping[str, Sequence[Role]], home: Mapping[str, Sequen
     """Roles are real exactly where their party lives."""
     for party, roles in nodes.items():
         for role in roles:
-            if isinstance(role, Absent) == (party in home):
+            if isinstance(role, RemoteRole) == (party in home):
                 raise ParameterError(
                     f"The role {role.role_name!r} of party {party!r} is "
                     f"{'missing' if party in home else 'played'} at this site.",

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from fedsift.crypto.envelope import Envelopes, OrganisationKey
-from fedsift.engine.remote.transport import Handler, Line
+from fedsift.engine.remote.transport import Handler, Transport
 from fedsift.errors import BadEnvelope, Disagreement, RunEnded, SiteUnreachable
 
 RELAY_VERSION = 1
@@ -93,7 +93,7 @@ class _Talk:
         return self._lanes[number]
 
 
-class SealedLine:
+class SecureTransport:
     """Seals what goes over a line and opens what comes from it.
 
     Parameters
@@ -114,7 +114,7 @@ class SealedLine:
 
     def __init__(
         self,
-        line: Line,
+        line: Transport,
         key: OrganisationKey,
         pinned: Mapping[str, bytes],
         *,

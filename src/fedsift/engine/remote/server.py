@@ -10,9 +10,9 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from dataclasses import dataclass, field
 
-from fedsift.engine.remote.exchange import Stage
+from fedsift.engine.remote.exchange import RemoteExchange
 from fedsift.engine.remote.state import Ending, RunState
-from fedsift.engine.remote.transport import Patience
+from fedsift.engine.remote.transport import Timeouts
 from fedsift.engine.remote.wire import (
     Answer,
     Beat,
@@ -47,17 +47,17 @@ class _Task:
     answer: Future[bytes] = field(default_factory=Future)
 
 
-class Desk:
+class SiteServer:
     """Answers for one site. Calls that come early wait for their stage to open."""
 
-    def __init__(self, patience: Patience, state: RunState) -> None:
+    def __init__(self, patience: Timeouts, state: RunState) -> None:
         self._patience = patience
         self._state = state
-        self._stage: Stage | None = None
+        self._stage: RemoteExchange | None = None
         self._reached = 0
         self._tasks: dict[tuple[str, int], _Task] = {}
 
-    def open(self, stage: Stage) -> None:
+    def open(self, stage: RemoteExchange) -> None:
         """Start answering for a stage."""
         with self._state.changed:
             self._stage, self._reached = stage, stage.number

@@ -17,7 +17,7 @@ Handler = Callable[[str, bytes], bytes]
 """Answers (claimed sender, content); what it raises goes back as a refusal with a code only."""
 
 
-class Line(Protocol):
+class Transport(Protocol):
     """One site's connection to the others."""
 
     @property
@@ -43,7 +43,7 @@ class Line(Protocol):
 
 
 @dataclass(frozen=True)
-class Patience:
+class Timeouts:
     """How long sites wait for each other.
 
     Parameters
@@ -71,7 +71,7 @@ class Patience:
     idle_seconds: float = 600.0
 
     @classmethod
-    def of(cls, idle_seconds: float, heartbeat_seconds: float) -> Patience:
+    def of(cls, idle_seconds: float, heartbeat_seconds: float) -> Timeouts:
         """From the two limits that an organisation sets for itself."""
         return cls(
             exchange_seconds=min(cls.exchange_seconds, idle_seconds / 4),

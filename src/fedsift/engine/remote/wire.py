@@ -120,7 +120,7 @@ class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=
         return Entry(*msgspec.structs.astuple(self))
 
 
-class Tally(Note, frozen=True):
+class Counts(Note, frozen=True):
     """Counts of everything a site asked others in a stage, and its seconds by phase."""
 
     rounds: int
@@ -130,7 +130,7 @@ class Tally(Note, frozen=True):
 
 
 Question = Call | Poll | Fetch | Close | Cancel | Beat
-Reply = Answer | Ready | Busy | Noted | Refusal | Over | Tally
+Reply = Answer | Ready | Busy | Noted | Refusal | Over | Counts
 N = TypeVar("N", bound=Note)
 
 _questions: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)

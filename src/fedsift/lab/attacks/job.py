@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.errors import ConfigError
-from fedsift.jobs.run import Home, run_joint
+from fedsift.jobs.run import LocalParty, run_joint
 from fedsift.jobs.spec import JointJob
 from fedsift.lab.attacks import job_horizontal as attack_job_horizontal
 from fedsift.lab.attacks import job_vertical as attack_job_vertical
@@ -32,7 +32,7 @@ from fedsift.lab.attacks.recording import (
     JobRun,
     Mounted,
     RecordingCarrier,
-    RecordingPlayer,
+    RecordingEngine,
     Stage,
 )
 from fedsift.lab.attacks.suite import ATTACKS, attack_named
@@ -67,31 +67,31 @@ def refuse_without_attacks(method: str) -> None:
     )
 
 
-def player_for(method: str) -> RecordingPlayer:
+def player_for(method: str) -> RecordingEngine:
     """A player that keeps what the attacks of a method need."""
-    return RecordingPlayer(keep_frames=method not in _WITHOUT_FRAMES)
+    return RecordingEngine(keep_frames=method not in _WITHOUT_FRAMES)
 
 
 def record_federation(
     method: str, selector: Any, federation: Any, timeout_seconds: float | None = None
 ) -> JobRun:
     """Run a selector on a federation that is here as a whole."""
-    player = player_for(method)
-    selector.run(federation, timeout_seconds=timeout_seconds, carrier=RecordingCarrier(player))
+    engine = player_for(method)
+    selector.run(federation, timeout_seconds=timeout_seconds, carrier=RecordingCarrier(engine))
     targets = dict(federation.targets)
     if federation.target is not None:
         targets[federation.label_holder] = federation.target
-    return JobRun(method, player.stages, dict(federation.tables), labels_of(targets))
+    return JobRun(method, engine.stages, dict(federation.tables), labels_of(targets))
 
 
-def record_tables(joint: JointJob, homes: Mapping[str, Home]) -> JobRun:
+def record_tables(joint: JointJob, homes: Mapping[str, LocalParty]) -> JobRun:
     """Run a job on the parties' own tables, all of which are here."""
-    player = player_for(joint.method)
-    run_joint(joint, homes, player, selector=joint.selector())
+    engine = player_for(joint.method)
+    run_joint(joint, homes, engine, selector=joint.selector())
     parts = {party: home.load() for party, home in homes.items() if home.load is not None}
     targets = {party: part.target(joint.task, fewest_classes=1) for party, part in parts.items()}
     tables = {party: part.table for party, part in parts.items() if part.table is not None}
-    return JobRun(joint.method, player.stages, tables, labels_of(targets))
+    return JobRun(joint.method, engine.stages, tables, labels_of(targets))
 
 
 def labels_of(targets: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fedsift.data.table import PartyTable
 from fedsift.engine import Outcome
-from fedsift.engine.api import EmbeddedPlayer
+from fedsift.engine.api import LocalEngine
 from fedsift.lab.attacks.attack import Trial
 from fedsift.lab.attacks.fedsdg.layer_views import (
     CuriousFeatureHolder,
@@ -97,7 +97,7 @@ Mounted = tuple[str, str, Trial]
 """Name of an attack, the attacking party, and what it found."""
 
 
-class RecordingPlayer(EmbeddedPlayer):
+class RecordingEngine(LocalEngine):
     """Plays every protocol with curious parties, and keeps what there is at the end.
 
     ``keep_frames=False`` is for methods whose attacks need no bytes: those of a training are many.
@@ -107,15 +107,15 @@ class RecordingPlayer(EmbeddedPlayer):
         self._keep_frames = keep_frames
         self.stages: list[Stage] = []
 
-    def play(
+    def run(
         self, protocol: Protocol, nodes: Mapping[str, Sequence[Role]], **options: Any
     ) -> Outcome:
-        """See :class:`~fedsift.engine.api.Player`."""
+        """See :class:`~fedsift.engine.api.Engine`."""
         for roles in nodes.values():
             for role in roles:
                 make_curious(role)
         options["keep_frames"] = self._keep_frames
-        outcome = super().play(protocol, nodes, **options)
+        outcome = super().run(protocol, nodes, **options)
         self.stages.append(Stage(protocol, nodes, outcome))
         return outcome
 
@@ -123,21 +123,21 @@ class RecordingPlayer(EmbeddedPlayer):
 class RecordingCarrier(Carrier):
     """Lets a selector run as ever, in the hands of a recording player."""
 
-    def __init__(self, player: RecordingPlayer) -> None:
-        self._player = player
+    def __init__(self, engine: RecordingEngine) -> None:
+        self._engine = engine
 
     def execute(
         self, prepared: Prepared, policies: Mapping[str, Policy], **options: Any
     ) -> Outcome:
         """Carry out what a selector prepared."""
-        return execute(prepared, policies, player=self._player, **options)
+        return execute(prepared, policies, engine=self._engine, **options)
 
 
 def recorded_fit(selector: Any, federation: Any) -> Stage:
     """Fit a selector on a federation with everything kept."""
-    player = RecordingPlayer()
-    selector.run(federation, carrier=RecordingCarrier(player))
-    return player.stages[-1]
+    engine = RecordingEngine()
+    selector.run(federation, carrier=RecordingCarrier(engine))
+    return engine.stages[-1]
 
 
 def make_curious(role: Role) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from fedsift.config.toml import meant
+from fedsift.config.toml import did_you_mean
 from fedsift.errors import ParameterError
 from fedsift.lab.attacks.align import trials as attack_align
 from fedsift.lab.attacks.attack import Attack, AttackReport, Echo, mount, silent
@@ -41,7 +41,7 @@ def attack_named(name: str) -> Attack:
     raise ParameterError(
         f"There is no attack {name!r}.",
         f"Known: {', '.join(names)}.",
-        meant(name, names, "See 'fedsift attack --list'."),
+        did_you_mean(name, names, "See 'fedsift attack --list'."),
     )
 
 

@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from fedsift.config.toml import meant
+from fedsift.config.toml import did_you_mean
 from fedsift.errors import ParameterError
 from fedsift.lab.compare.cases import Floats, Pooled
 from fedsift.lab.compare.metrics import class_scores, number_scores, variance_of_guessing
@@ -59,7 +59,7 @@ def check_models(names: list[str]) -> None:
             raise ParameterError(
                 f"There is no model {name!r}.",
                 f"Known models: {', '.join(MODELS)}.",
-                meant(name, MODELS, "Choose one."),
+                did_you_mean(name, MODELS, "Choose one."),
             )
     if not names or len(set(names)) < len(names):
         raise ParameterError(

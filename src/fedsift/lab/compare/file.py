@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsift.config.job import OWN_PARTY, SETTINGS, MethodSchema
-from fedsift.config.toml import TEXTS, Key, Kinds, TomlCheck, meant
+from fedsift.config.toml import TEXTS, Key, Kinds, TomlCheck, did_you_mean
 from fedsift.data import synthetic
 from fedsift.lab.compare.cells import METHOD, PEER, Contestant
 from fedsift.lab.compare.downstream import MODELS
@@ -210,7 +210,7 @@ def _method(
     name = entry.get("method")
     if not isinstance(name, str) or name not in methods:
         needed = f"[[method]] needs method, one of: {', '.join(methods)}."
-        action = meant(str(name), methods, "See 'fedsift methods'.")
+        action = did_you_mean(str(name), methods, "See 'fedsift methods'.")
         found = "A method is not named." if name is None else f"Unknown method {name!r}."
         check.add((*where, "method"), found, needed, action)
         return None

@@ -52,7 +52,7 @@ import numpy.typing as npt
 
 from fedsift.crypto.masking import unmask_sum
 from fedsift.crypto.wire import Ciphertexts
-from fedsift.data.remote_table import is_elsewhere
+from fedsift.data.remote_table import is_remote
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import BadFrame, ColumnError, PartyError
@@ -87,14 +87,14 @@ from fedsift.methods.dcfs.settings import (
 )
 from fedsift.methods.dcfs.unsupervised import ranks_of
 from fedsift.protocol import (
-    Absent,
     Message,
     Network,
     Protocol,
     PublicArray,
+    RemoteRole,
     Role,
 )
-from fedsift.protocol.network import blaming
+from fedsift.protocol.network import errors_belong_to
 from fedsift.protocol.resume import ResumableDriver
 
 Floats = npt.NDArray[np.float64]
@@ -228,7 +228,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
         most = max(self._params.n_dimensions, self._params.n_components)
         images = []
         for party, reply in zip(members, replies, strict=True):
-            with blaming(party, asked, 0):
+            with errors_belong_to(party, asked, 0):
                 shape = reply.image.shape
                 if len(shape) != 2 or shape[1] != self._params.n_anchors or shape[0] > most:
                     raise BadFrame(
@@ -294,8 +294,8 @@ def build_nodes(
         anchor.check_width(params.anchors, next(iter(tables.values())).n_columns)
     nodes: dict[str, Sequence[Role]] = {"coordinator": (Coordinator(params, checkpoints),)}
     for party, table in tables.items():
-        away = is_elsewhere(table)
-        nodes[party] = (Absent(Member) if away else Member(table, params, checkpoints),)
+        away = is_remote(table)
+        nodes[party] = (RemoteRole(Member) if away else Member(table, params, checkpoints),)
     return nodes
 
 

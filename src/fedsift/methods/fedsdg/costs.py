@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedsift.costs.counts import MASKING_KEY, Frame, Tally, frame
+from fedsift.costs.counts import MASKING_KEY, Counts, Frame, frame
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation, Target
-from fedsift.data.remote_table import is_elsewhere
-from fedsift.methods.fedsdg import messages as said
+from fedsift.data.remote_table import is_remote
+from fedsift.methods.fedsdg import messages
 from fedsift.methods.fedsdg.layer_costs import layer_of
 from fedsift.methods.fedsdg.row_splits import validation_split
 from fedsift.methods.filter.costs import tally_scores
@@ -32,14 +32,14 @@ def epochs(params: Params) -> tuple[int, int]:
     return min(params.max_epochs, first + params.patience + 1), params.max_epochs
 
 
-def tally_fedsdg(federation: Federation, params: Params, n_epochs: int) -> Tally:
+def tally_fedsdg(federation: Federation, params: Params, n_epochs: int) -> Counts:
     """Walk through a training of so many epochs (and as many of a refit)."""
     return _Walk(federation, params).run(n_epochs)
 
 
 def _n_validation(target: Target, n_rows: int, share: float) -> int:
     """Validation rows: a share of every class, where the classes are known here."""
-    if target.kind != "classes" or is_elsewhere(target):
+    if target.kind != "classes" or is_remote(target):
         return round(share * n_rows)
     return len(validation_split(target.codes, share, np.random.default_rng(0))[1])
 
@@ -57,35 +57,35 @@ class _Walk:
         n_rows = federation.n_rows
         self._n_validation = _n_validation(target, n_rows, params.validation)
         self._n_training = n_rows - self._n_validation
-        self.tally = Tally()
+        self.tally = Counts()
         self._layer = layer_of(self.tally, params)
         self._empty = Ciphertexts(params.scheme, ())
         self._n = len(self._others)
-        self._pairwise = said.sums_are_masked(params, self._n)
+        self._pairwise = messages.sums_are_masked(params, self._n)
 
-    def run(self, n_epochs: int) -> Tally:
+    def run(self, n_epochs: int) -> Counts:
         """Gates' start, the stage with gates, and a refit where there is one."""
         params, tally, n = self._params, self.tally, self._n
         if n:
-            start = said.TrainingStart(
+            start = messages.TrainingStart(
                 self._federation.n_rows,
                 PublicArray.of(np.zeros(self._n_training, dtype=np.int64)),
                 PublicArray.of(np.zeros(self._n_validation, dtype=np.int64)),
                 -1,
             )
-            tally.ask(start, said.Ready(10), others=n)
-            tally.ask(said.TotalFeatures(self._federation.n_features), others=n)
+            tally.ask(start, messages.Ready(10), others=n)
+            tally.ask(messages.TotalFeatures(self._federation.n_features), others=n)
         if params.init == "gini" and params.gates != "none":
             self._start_gates()
         self._stage(n_epochs)
         if params.n_features_to_select is not None and n:
             columns = round(sum(t.n_columns for t in self._others.values()) / n)
-            means = said.GateMeans(PublicArray.of(np.zeros(columns)))
-            tally.ask(said.GateMeansWanted(), means, others=n)
+            means = messages.GateMeans(PublicArray.of(np.zeros(columns)))
+            tally.ask(messages.GateMeansWanted(), means, others=n)
             chosen = round(params.n_features_to_select / (n + 1))
-            tally.ask(said.Chosen(tuple(range(chosen))), others=n)
+            tally.ask(messages.Chosen(tuple(range(chosen))), others=n)
         if params.refit:
-            tally.ask(said.Refit(), others=n)
+            tally.ask(messages.Refit(), others=n)
             self._stage(n_epochs)
         return tally
 
@@ -94,7 +94,7 @@ class _Walk:
         if self._others:
             tally_scores(self.tally, self._n_training, self._target, self._others, settings)
             for number, table in enumerate(self._others.values()):
-                told = said.GateStart(PublicArray.of(np.zeros(table.n_columns)))
+                told = messages.GateStart(PublicArray.of(np.zeros(table.n_columns)))
                 self.tally.ask(told, others=1)
                 self.tally.rounds -= number > 0
         if self._own is not None:
@@ -104,16 +104,16 @@ class _Walk:
         self._open()
         batches = self._n_training // self._params.batch_size
         rest = self._n_training % self._params.batch_size
-        batches += rest >= said.SMALLEST_BATCH or not batches
+        batches += rest >= messages.SMALLEST_BATCH or not batches
         size = min(self._params.batch_size, self._n_training)
         judging = math.ceil((self._n_validation or self._n_training) / self._params.batch_size)
         self._train(n_epochs, batches, size)
         self._judge(n_epochs * judging, min(size, self._n_validation))
         if self._n:
-            n, gates = self._n, said.OpenGates(10, 10)
-            self.tally.ask(said.EpochEnd(10), gates, others=n, times=n_epochs)
-            self.tally.ask(said.KeepEpochs((1, 2, 3)), others=n, times=n_epochs)
-            self.tally.ask(said.ReturnTo(10), others=n)
+            n, gates = self._n, messages.OpenGates(10, 10)
+            self.tally.ask(messages.EpochEnd(10), gates, others=n, times=n_epochs)
+            self.tally.ask(messages.KeepEpochs((1, 2, 3)), others=n, times=n_epochs)
+            self.tally.ask(messages.ReturnTo(10), others=n)
 
     def _open(self) -> None:
         """Keys and shares of the layer."""
@@ -121,14 +121,14 @@ class _Walk:
         if not n:
             return
         used = PublicArray.of(np.ones(params.embedding, dtype=bool))
-        answer = frame(said.LayerKeys(layer.keys, MASKING_KEY, used), keys=layer.key_bytes)
-        self.tally.ask(said.LayerWanted(params.batch_size, params.outputs), answer, others=n)
+        answer = frame(messages.LayerKeys(layer.keys, MASKING_KEY, used), keys=layer.key_bytes)
+        self.tally.ask(messages.LayerWanted(params.batch_size, params.outputs), answer, others=n)
         layer.set_up(n)
         if self._pairwise:
             keys_of_all = dict.fromkeys(self._others, MASKING_KEY)
-            self.tally.ask(said.MaskKeys(keys_of_all), others=n)
+            self.tally.ask(messages.MaskKeys(keys_of_all), others=n)
         share = self._masked((params.embedding, params.outputs), np.int64)
-        self.tally.ask(said.ShareWanted(), said.WeightShare(share), others=n)
+        self.tally.ask(messages.ShareWanted(), messages.WeightShare(share), others=n)
 
     def _masked(self, shape: tuple[int, ...], dtype: type) -> MaskedArray:
         """Numbers as they travel: one word each in a ring, several under Paillier."""
@@ -148,11 +148,11 @@ class _Walk:
             return
         rows = PublicArray.of(np.zeros(size, dtype=np.int64))
         none = PublicArray.of(np.zeros(0, dtype=np.int64))
-        batch = frame(said.EncryptedBatch(empty, empty), *layer.inputs, *layer.share)
-        self.tally.ask(said.BatchWanted(rows, True), batch, others=n, times=n_epochs)
+        batch = frame(messages.EncryptedBatch(empty, empty), *layer.inputs, *layer.share)
+        self.tally.ask(messages.BatchWanted(rows, True), batch, others=n, times=n_epochs)
         self._outputs(times, size)
-        following = frame(said.Gradients(empty, empty, rows), *layer.gradients)
-        last = frame(said.Gradients(empty, empty, none), *layer.gradients)
+        following = frame(messages.Gradients(empty, empty, rows), *layer.gradients)
+        last = frame(messages.Gradients(empty, empty, none), *layer.gradients)
         self.tally.ask(following, batch, others=n, times=times - n_epochs)
         self.tally.ask(last, others=n, times=n_epochs)
         layer.encrypt(n * times, share=True)
@@ -164,8 +164,8 @@ class _Walk:
         if not self._n:
             return
         rows = PublicArray.of(np.zeros(size, dtype=np.int64))
-        batch = frame(said.EncryptedBatch(self._empty, None), *self._layer.inputs)
-        self.tally.ask(said.BatchWanted(rows, False), batch, others=self._n, times=times)
+        batch = frame(messages.EncryptedBatch(self._empty, None), *self._layer.inputs)
+        self.tally.ask(messages.BatchWanted(rows, False), batch, others=self._n, times=times)
         self._layer.encrypt(self._n * times, share=False)
         self._outputs(times, size)
 
@@ -174,11 +174,11 @@ class _Walk:
         layer, n = self._layer, self._n
         shape = (size, self._params.outputs)
         numbers = self._masked(shape, np.uint64 if self._pairwise else np.int64)
-        answer: Message = said.SingleOutputs(numbers)
+        answer: Message = messages.SingleOutputs(numbers)
         if self._pairwise:
-            answer = said.OutputShare(numbers)
+            answer = messages.OutputShare(numbers)
             count = times * size * shape[1] * max(1, layer.words)
             self.tally.do("mask", "mask number peer", count * n * (n - 1))
-        sealed = frame(said.MaskedOutputs(self._empty), *layer.outputs)
+        sealed = frame(messages.MaskedOutputs(self._empty), *layer.outputs)
         self.tally.ask(sealed, Frame(answer), others=n, times=times)
         layer.forward(n * times)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fedsift.errors import BadFrame, ParameterError
 from fedsift.methods.fedsdg.layer import (
-    GuestLayer,
+    EvaluatorLayer,
     Numbers,
     OpenLayer,
     starting_weights,
@@ -41,7 +41,7 @@ from fedsift.methods.fedsdg.messages import (
 )
 from fedsift.methods.fedsdg.row_splits import Rows
 from fedsift.protocol import Network, PublicArray
-from fedsift.protocol.network import blaming
+from fedsift.protocol.network import errors_belong_to
 from fedsift.protocol.role import Clock
 
 
@@ -62,7 +62,7 @@ class InteractiveLayer:
         self.parties = tuple(parties)
         self._clock = clock
         self._pairwise = sums_are_masked(params, len(parties))
-        self._guests: dict[str, GuestLayer] = {}
+        self._evaluators: dict[str, EvaluatorLayer] = {}
         self._used: dict[str, npt.NDArray[np.bool_]] = {}
         self._own: OpenLayer | None = None
         self._own_part: LocalPart | None = None
@@ -87,17 +87,17 @@ class InteractiveLayer:
         ask = LayerWanted(params.batch_size, params.outputs)
         replies = await net.ask(FEATURE_HOLDER, dict.fromkeys(self.parties, ask), LayerKeys)
         for party, reply in zip(self.parties, replies, strict=True):
-            with blaming(party, "LayerWanted", self._n_asks):
+            with errors_belong_to(party, "LayerWanted", self._n_asks):
                 used = reply.used.array(shape=(params.embedding,)).astype(np.bool_)
                 self._used[party] = used
-                self._guests[party] = GuestLayer(
+                self._evaluators[party] = EvaluatorLayer(
                     reply.keys,
                     params.batch_size,
                     int(used.sum()),
                     params.outputs,
                     elementwise=self._elementwise and training,
                 )
-        if len({guest.modulus for guest in self._guests.values()}) > 1:
+        if len({evaluator.modulus for evaluator in self._evaluators.values()}) > 1:
             raise ParameterError(
                 "Feature holders chose different rings for the interactive layer.",
                 "Outputs are added up in one ring.",
@@ -124,8 +124,8 @@ class InteractiveLayer:
         ask = dict.fromkeys(self.parties, ShareWanted())
         replies = await net.ask(FEATURE_HOLDER, ask, WeightShare)
         for party, reply in zip(self.parties, replies, strict=True):
-            with blaming(party, "ShareWanted", self._n_asks):
-                self._guests[party].take_share(reply.share, half())
+            with errors_belong_to(party, "ShareWanted", self._n_asks):
+                self._evaluators[party].take_share(reply.share, half())
 
     async def forward(self, rows: Rows, net: Network, *, training: bool) -> Floats:
         """Algorithm 2: outputs of the layer for some rows, summed over all parties."""
@@ -149,9 +149,9 @@ class InteractiveLayer:
         asks = {}
         self._n_asks += 1
         for party in self.parties:
-            with self._clock("evaluate"), blaming(party, "BatchWanted", self._n_asks):
+            with self._clock("evaluate"), errors_belong_to(party, "BatchWanted", self._n_asks):
                 asks[party] = MaskedOutputs(
-                    self._guests[party].forward(self._sealed[party].embedding)
+                    self._evaluators[party].forward(self._sealed[party].embedding)
                 )
         replies: Sequence[OutputShare | SingleOutputs]
         if self._pairwise:
@@ -159,9 +159,9 @@ class InteractiveLayer:
         else:
             replies = await net.ask(FEATURE_HOLDER, asks, SingleOutputs)
         shape = (n_rows, self._params.outputs)
-        masks = [self._guests[party].output_mask(n_rows) for party in self.parties]
-        modulus = self._guests[self.parties[0]].modulus
-        with blaming(", ".join(self.parties), "MaskedOutputs", self._n_asks):
+        masks = [self._evaluators[party].output_mask(n_rows) for party in self.parties]
+        modulus = self._evaluators[self.parties[0]].modulus
+        with errors_belong_to(", ".join(self.parties), "MaskedOutputs", self._n_asks):
             return sum_of_outputs(
                 [reply.outputs for reply in replies], masks, shape, modulus, pairwise=self._pairwise
             )
@@ -180,10 +180,10 @@ class InteractiveLayer:
         following = PublicArray.of(next_rows)
         for party in self.parties:
             sealed = self._sealed[party]
-            with self._clock("evaluate"), blaming(party, "Gradients", self._n_asks):
+            with self._clock("evaluate"), errors_belong_to(party, "Gradients", self._n_asks):
                 if sealed.share is None:
                     raise _no_share(party)
-                weights, inputs = self._guests[party].backward(
+                weights, inputs = self._evaluators[party].backward(
                     sealed.embedding,
                     sealed.share,
                     delta,
@@ -213,15 +213,15 @@ class InteractiveLayer:
 
     def weights(self) -> dict[str, Numbers]:
         """The label holder's shares by party; its own part's weights under an empty name."""
-        shares = {party: guest.share.copy() for party, guest in self._guests.items()}
+        shares = {party: evaluator.share.copy() for party, evaluator in self._evaluators.items()}
         if self._own is not None:
             shares[""] = self._own.weights.copy()
         return shares
 
     def load_weights(self, shares: dict[str, Numbers]) -> None:
         """Take over what :meth:`weights` gave; closed embedding columns are left out."""
-        for party, guest in self._guests.items():
-            guest.share = shares[party][self._used[party]]
+        for party, evaluator in self._evaluators.items():
+            evaluator.share = shares[party][self._used[party]]
         if "" in shares:
             self._own = OpenLayer(shares[""], elementwise=self._elementwise)
 

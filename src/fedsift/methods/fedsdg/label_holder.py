@@ -59,7 +59,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fedsift.data.remote_table import is_elsewhere
+from fedsift.data.remote_table import is_remote
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
@@ -92,12 +92,12 @@ from fedsift.methods.fedsdg.messages import (
 )
 from fedsift.methods.fedsdg.row_splits import validation_split
 from fedsift.methods.fedsdg.top import TopSide
-from fedsift.methods.fedsdg.training import EpochReport, Stage, Surroundings
+from fedsift.methods.fedsdg.training import EpochReport, TrainingContext, TrainingPhase
 from fedsift.methods.filter import label_holder as filters
 from fedsift.methods.filter import messages as filter_messages
 from fedsift.methods.filter.ranking import rank
-from fedsift.protocol import Absent, Network, PublicArray, Role
-from fedsift.protocol.network import blaming
+from fedsift.protocol import Network, PublicArray, RemoteRole, Role
+from fedsift.protocol.network import errors_belong_to
 from fedsift.protocol.resume import ResumableDriver
 
 
@@ -142,7 +142,7 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
         Told about every epoch: numbers only, at this party.
     """
 
-    _stage: Stage | None = None
+    _stage: TrainingPhase | None = None
 
     def __init__(
         self,
@@ -286,13 +286,13 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
         top_seed: int,
         points: Checkpoints,
         net: Network,
-    ) -> Stage:
+    ) -> TrainingPhase:
         """Layer, top network and keys of a stage; weights are new or from a checkpoint."""
         layer = InteractiveLayer(self._params, parties, self.clock)
         if self._own is not None:
             layer.add_own(self._own, self._own_data)
         top = TopSide(self._target, self._training, self._params, top_seed)
-        around = Surroundings(
+        around = TrainingContext(
             self._params,
             self._party,
             self._training,
@@ -304,7 +304,7 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
             lambda: self.stop_requested,
             self._report,
         )
-        stage = self._stage = Stage(around, layer, top, self._own, points)
+        stage = self._stage = TrainingPhase(around, layer, top, self._own, points)
         await layer.open(net)
         if self._saved:
             stage.load(self._saved["stage"])
@@ -321,7 +321,9 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
 
     # Selection
 
-    async def _choose_exactly(self, stage: Stage, wanted: int, net: Network) -> tuple[str, ...]:
+    async def _choose_exactly(
+        self, stage: TrainingPhase, wanted: int, net: Network
+    ) -> tuple[str, ...]:
         """The given number of features with the best scores, over all parties."""
         scores: dict[str, Floats] = {}
         if self._own is not None:
@@ -332,7 +334,7 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
         if parties:
             replies = await net.ask(FEATURE_HOLDER, GateMeansWanted(), GateMeans)
             for party, reply in zip(parties, replies, strict=True):
-                with blaming(party, "GateMeansWanted", 0):
+                with errors_belong_to(party, "GateMeansWanted", 0):
                     scores[party] = reply.means.array().astype(np.float64)
         ranking = rank(scores, "gate", wanted)
         if self._own is not None:
@@ -343,7 +345,7 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
             )
         return tuple(party for party in parties if ranking.selected[party])
 
-    async def _refit(self, parties: tuple[str, ...], net: Network) -> Stage:
+    async def _refit(self, parties: tuple[str, ...], net: Network) -> TrainingPhase:
         """New networks on the selected features alone; the best epoch is kept."""
         if parties:
             await net.tell(FEATURE_HOLDER, dict.fromkeys(parties, Refit()))
@@ -430,8 +432,8 @@ def build_nodes(
     report: EpochReport | None = None,
 ) -> dict[str, Sequence[Role]]:
     """One node per party: the label holder drives, everybody else holds features."""
-    holder: Role = Absent(LabelHolder)
-    if not is_elsewhere(target):
+    holder: Role = RemoteRole(LabelHolder)
+    if not is_remote(target):
         holder = LabelHolder(
             label_holder,
             tables.get(label_holder),
@@ -444,8 +446,8 @@ def build_nodes(
     nodes: dict[str, Sequence[Role]] = {label_holder: (holder,)}
     others = [party for party in tables if party != label_holder]
     for party in others:
-        if is_elsewhere(tables[party]):
-            nodes[party] = (Absent(FeatureHolder),)
+        if is_remote(tables[party]):
+            nodes[party] = (RemoteRole(FeatureHolder),)
             continue
         nodes[party] = (
             FeatureHolder(

@@ -3,7 +3,7 @@
 """The interactive layer, seen from both sides: weights W = V - E that exist nowhere.
 
 The feature holder keeps E and the secret key (:class:`OwnedLayer`), the label holder keeps V
-(:class:`GuestLayer`); see :mod:`fedsift.crypto.layer.api` for one step. Columns that the label
+(:class:`EvaluatorLayer`); see :mod:`fedsift.crypto.layer.api` for one step. Columns that the label
 holder owns itself need no encryption (:class:`OpenLayer`), but the same integers.
 """
 
@@ -145,7 +145,7 @@ class OwnedLayer:
         return np.asarray(self._owner.decrypt_input_gradient(sealed)[:n_rows], dtype=np.int64)
 
 
-class GuestLayer:
+class EvaluatorLayer:
     """The label holder's side for one feature holder: the share V."""
 
     def __init__(
@@ -157,7 +157,7 @@ class GuestLayer:
         *,
         elementwise: bool,
     ) -> None:
-        self._guest = join_layer(keys, batch_size, n_inputs, n_outputs)
+        self._evaluator = join_layer(keys, batch_size, n_inputs, n_outputs)
         self._batch_size = batch_size
         self._pattern = _pattern((n_inputs, n_outputs), elementwise=elementwise)
         self.share: Numbers = np.zeros((n_inputs, n_outputs), dtype=np.int64)
@@ -166,7 +166,7 @@ class GuestLayer:
     @property
     def modulus(self) -> int:
         """The ring Z_t, or 0 for the integers."""
-        return self._guest.modulus
+        return self._evaluator.modulus
 
     def take_share(self, sent: MaskedArray, own_weights: Integers) -> None:
         """V = what the feature holder sent + this side's half of the starting weights."""
@@ -176,8 +176,8 @@ class GuestLayer:
 
     def forward(self, batch: Ciphertexts) -> Ciphertexts:
         """[g V + r]; r stays here until the outputs come back."""
-        self._mask = self._guest.masks("output")
-        return self._guest.forward(batch, self.share, self._mask)
+        self._mask = self._evaluator.masks("output")
+        return self._evaluator.forward(batch, self.share, self._mask)
 
     def output_mask(self, n_rows: int) -> Numbers:
         """The masks r of the batch on its way."""
@@ -197,9 +197,11 @@ class GuestLayer:
         Only the second is ever opened, so only ``shown`` needs noise that protects labels.
         """
         full, seen = padded(delta, self._batch_size), padded(shown, self._batch_size)
-        inputs = self._guest.input_gradient(share, seen, self.share, padded(blur, self._batch_size))
-        mask = self._guest.masks("weights")
-        weights, _ = self._guest.weight_gradient(batch, full, mask)
+        inputs = self._evaluator.input_gradient(
+            share, seen, self.share, padded(blur, self._batch_size)
+        )
+        mask = self._evaluator.masks("weights")
+        weights, _ = self._evaluator.weight_gradient(batch, full, mask)
         step = mask * self._pattern
         total = self.share + step
         self.share = _folded(total, self.modulus) if self.modulus else total

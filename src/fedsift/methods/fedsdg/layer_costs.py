@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Protocol
 
-from fedsift.costs.counts import Ring, Tally
+from fedsift.costs.counts import Counts, Ring
 from fedsift.costs.paillier import PaillierWork
 from fedsift.crypto.layer.paillier import _Shape
 from fedsift.crypto.layer.paillier_matrix import MASK_EXTRA_BITS
@@ -75,7 +75,7 @@ class SealLayer:
 
     words = 0
 
-    def __init__(self, tally: Tally, params: Params) -> None:
+    def __init__(self, tally: Counts, params: Params) -> None:
         self._plan: LayerPlan = plan_layer(
             params.batch_size, params.embedding, params.outputs, RING_BITS
         )
@@ -151,7 +151,7 @@ class PaillierLayer:
 
     words = 4
 
-    def __init__(self, tally: Tally, params: Params) -> None:
+    def __init__(self, tally: Counts, params: Params) -> None:
         self._work = PaillierWork(tally, params.security_bits)
         self._tally = tally
         self._shape = _Shape(
@@ -252,7 +252,7 @@ class PlainLayer:
 
     words = 0
 
-    def __init__(self, tally: Tally, params: Params) -> None:
+    def __init__(self, tally: Counts, params: Params) -> None:
         plan = plan_layer(params.batch_size, params.embedding, params.outputs, RING_BITS)
         self._tally = tally
         self._sizes = (params.batch_size, params.embedding, params.outputs)
@@ -299,7 +299,7 @@ class PlainLayer:
         self._tally.do("evaluate", "ring product", times * count * math.prod(self._sizes))
 
 
-def layer_of(tally: Tally, params: Params) -> Layer:
+def layer_of(tally: Counts, params: Params) -> Layer:
     """The kernel of a scheme."""
     if params.scheme == "plain":
         return PlainLayer(tally, params)

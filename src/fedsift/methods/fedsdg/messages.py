@@ -162,7 +162,7 @@ class GateStart(Message, frozen=True):
     flow=_DOWN,
     reveals="layer-shape: rows of a batch and outputs of the interactive layer, which may be wider "
     "for many classes",
-    customary=True,
+    allowed_by_default=True,
 )
 class LayerWanted(Message, frozen=True):
     """Asks for keys of an interactive layer."""

@@ -25,7 +25,7 @@ from fedsift.methods.fedsdg.layer_numbers import Floats
 from fedsift.methods.fedsdg.local_part import LocalPart, MakeEmbeddings, PartData
 from fedsift.methods.fedsdg.messages import LABEL_HOLDER, PREDICTION, Params
 from fedsift.methods.fedsdg.top import new_top
-from fedsift.protocol import Absent, DrivingRole, Network, Protocol, Role
+from fedsift.protocol import DrivingRole, Network, Protocol, RemoteRole, Role
 
 
 class Predictor(DrivingRole, name=LABEL_HOLDER):
@@ -121,14 +121,14 @@ def build_nodes(
         raise ParameterError(
             "There are no rows to predict.", "At least one row is needed.", "Give some rows."
         )
-    nodes: dict[str, Sequence[Role]] = {label_holder: (Absent(Predictor),)}
+    nodes: dict[str, Sequence[Role]] = {label_holder: (RemoteRole(Predictor),)}
     if label_holder in parts:
         own = tables.get(label_holder)
         driver = Predictor(label_holder, own, n_rows, parts[label_holder], params, make=make)
         nodes[label_holder] = (driver,)
     for party in needed:
         if party not in parts:
-            nodes[party] = (Absent(FeatureHolder),)
+            nodes[party] = (RemoteRole(FeatureHolder),)
             continue
         nodes[party] = (
             FeatureHolder(

@@ -24,7 +24,7 @@ from fedsift.methods.fedsdg.records import Meter, left_out, ranking_of
 from fedsift.methods.fedsdg.settings import check_parameters, notes_on, params_for
 from fedsift.methods.needs import ResultNeeds, SetupNeeds
 from fedsift.methods.running import Ready
-from fedsift.protocol import Absent
+from fedsift.protocol import RemoteRole
 
 
 class FedSDGSelector(JointModel):
@@ -317,7 +317,7 @@ class FedSDGSelector(JointModel):
         self._parts = {
             party: role.part_state() if party in in_model else left_out(facts[party])
             for party, role in roles.items()
-            if not isinstance(role, Absent)  # a party at another site keeps its part there
+            if not isinstance(role, RemoteRole)  # a party at another site keeps its part there
         }
         self._layout = files.Layout(
             federation.label_holder,

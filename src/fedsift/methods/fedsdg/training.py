@@ -36,7 +36,7 @@ EpochReport = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class TrainingContext:
     """What all stages of a run share.
 
     Parameters
@@ -67,7 +67,7 @@ class Surroundings:
     report: EpochReport | None
 
 
-class Stage:
+class TrainingPhase:
     """Epochs with one set of networks.
 
     Parameters
@@ -83,7 +83,7 @@ class Stage:
 
     def __init__(
         self,
-        around: Surroundings,
+        around: TrainingContext,
         layer: InteractiveLayer,
         top: TopSide,
         own: LocalPart | None,

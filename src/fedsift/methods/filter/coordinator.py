@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.masking import unmask_sum
-from fedsift.data.remote_table import is_elsewhere
+from fedsift.data.remote_table import is_remote
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
@@ -61,11 +61,11 @@ from fedsift.methods.filter.member import Member
 from fedsift.methods.filter.ranking import Params, Ranking, rank, scores_of_noisy
 from fedsift.methods.filter.release import account_of, chosen, sensitivity
 from fedsift.protocol import (
-    Absent,
     Message,
     Network,
     Protocol,
     PublicArray,
+    RemoteRole,
     Role,
 )
 from fedsift.protocol.resume import ResumableDriver
@@ -326,8 +326,8 @@ def build_nodes(
     coordinator.set_columns(next(iter(tables.values())).feature_names)
     nodes: dict[str, Sequence[Role]] = {"coordinator": (coordinator,)}
     for party, table in tables.items():
-        role: Role = Absent(Member)
-        if not is_elsewhere(table):
+        role: Role = RemoteRole(Member)
+        if not is_remote(table):
             role = Member(table, targets.get(party), params, checkpoints)
         nodes[party] = (role,)
     return nodes

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from fedsift.costs.columns import Guest, columns_of
-from fedsift.costs.counts import MASKING_KEY, Frame, Tally, frame
+from fedsift.costs.columns import Evaluator, columns_of
+from fedsift.costs.counts import MASKING_KEY, Counts, Frame, frame
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation, PartyTable, Target
-from fedsift.data.remote_table import is_elsewhere
+from fedsift.data.remote_table import is_remote
 from fedsift.maths import binning, moments
 from fedsift.methods.filter import features as local
 from fedsift.methods.filter import horizontal_messages as horizontal
@@ -22,9 +22,9 @@ from fedsift.methods.filter.ranking import Params
 from fedsift.protocol import MaskedArray, PublicArray
 
 
-def tally_filter(federation: Federation, params: Params) -> Tally:
+def tally_filter(federation: Federation, params: Params) -> Counts:
     """Walk through a filter run."""
-    tally = Tally()
+    tally = Counts()
     if params.releases:  # a choice looks at every feature about once, and at each quickly
         looks = params.n_features_to_select * federation.n_features
         tally.do("decrypt", "noise number", looks / 5)
@@ -49,7 +49,7 @@ def tally_filter(federation: Federation, params: Params) -> Tally:
 
 
 def tally_scores(
-    tally: Tally,
+    tally: Counts,
     n_rows: int,
     target: Target | None,
     others: Mapping[str, PartyTable],
@@ -64,18 +64,18 @@ def tally_scores(
             tally.ask(vertical.ScoresWanted(), reply, others=1)
         tally.rounds -= len(others) - 1
         return
-    frequencies = all(local.are_frequencies(t) for t in others.values() if not is_elsewhere(t))
+    frequencies = all(local.are_frequencies(t) for t in others.values() if not is_remote(t))
     way = vertical.way_of(
         params.score, params.disclose, frequencies=frequencies, noisy=params.noisy
     )
     n_classes = classes_of(target, params)
     binned = way in ("count", "noisy", "impurity")
-    guests = {
-        party: Guest(table.n_columns, n_cells(table, params) if binned else 1, _squares(way))
+    evaluators = {
+        party: Evaluator(table.n_columns, n_cells(table, params) if binned else 1, _squares(way))
         for party, table in others.items()
     }
-    features = max(guest.n_features for guest in guests.values())
-    cells = max(guest.n_cells for guest in guests.values())
+    features = max(evaluator.n_features for evaluator in evaluators.values())
+    cells = max(evaluator.n_cells for evaluator in evaluators.values())
     noise_bits = params.noise(features).bits if params.noisy else 0
     spec = vertical.column_spec(
         way, n_rows, n_classes, features, cells, noise_bits, fine=params.releases
@@ -88,30 +88,32 @@ def tally_scores(
         keys=kernel.key_bytes,
     )
     kernel.encrypt()
-    for guest in guests.values():
-        tally.ask(labels, _reply(way, guest, kernel.sealed(guest), empty), others=1)
+    for evaluator in evaluators.values():
+        tally.ask(labels, _reply(way, evaluator, kernel.sealed(evaluator), empty), others=1)
         if binned:
-            tally.do("prepare", "bin cell", n_rows * guest.n_features)
+            tally.do("prepare", "bin cell", n_rows * evaluator.n_features)
         if params.noisy:
-            tally.do("evaluate", "noise number", guest.n_rows * n_classes)
-        kernel.evaluate(guest)
-        kernel.decrypt(guest)
-    tally.rounds -= len(guests) - 1  # all of them are asked at once
+            tally.do("evaluate", "noise number", evaluator.n_rows * n_classes)
+        kernel.evaluate(evaluator)
+        kernel.decrypt(evaluator)
+    tally.rounds -= len(evaluators) - 1  # all of them are asked at once
 
 
 def _squares(way: str) -> bool:
     return way in ("impurity", "share")
 
 
-def _reply(way: str, guest: Guest, result: list[tuple[int, int]], empty: Ciphertexts) -> Frame:
+def _reply(
+    way: str, evaluator: Evaluator, result: list[tuple[int, int]], empty: Ciphertexts
+) -> Frame:
     if _squares(way):
         return frame(vertical.SealedScores(empty), *result)
     if way == "noisy":
         return frame(vertical.NoisyCounts(empty), *result)
     if way == "sum":
-        exponents = PublicArray.of(np.zeros(guest.n_features, dtype=np.int64))
+        exponents = PublicArray.of(np.zeros(evaluator.n_features, dtype=np.int64))
         return frame(vertical.SealedSums(empty, exponents), *result)
-    sizes = PublicArray.of(np.zeros((guest.n_features, guest.n_cells), dtype=np.int64))
+    sizes = PublicArray.of(np.zeros((evaluator.n_features, evaluator.n_cells), dtype=np.int64))
     return frame(vertical.SealedCounts(empty, sizes), *result)
 
 
@@ -141,7 +143,7 @@ def _bins(column: Any, params: Params) -> int:
     return (choice if isinstance(choice, int) else len(choice) + 1) + missing
 
 
-def _horizontal(tally: Tally, federation: Federation, params: Params) -> None:
+def _horizontal(tally: Counts, federation: Federation, params: Params) -> None:
     tables = federation.tables
     table, n = next(iter(tables.values())), len(tables)
     target = next(iter(federation.targets.values()), None)
@@ -168,7 +170,7 @@ def _horizontal(tally: Tally, federation: Federation, params: Params) -> None:
 
 
 def _tables(
-    tally: Tally,
+    tally: Counts,
     federation: Federation,
     params: Params,
     counts: tuple[int, ...],
@@ -202,7 +204,7 @@ def _tables(
 
 
 def _masked(
-    tally: Tally, ask: Any, n_numbers: int, limbs: int, n_parties: int, times: int = 1
+    tally: Counts, ask: Any, n_numbers: int, limbs: int, n_parties: int, times: int = 1
 ) -> None:
     """A request that everybody answers with masked numbers."""
     sums = MaskedArray.of(np.zeros((n_numbers, limbs), dtype=np.uint64))

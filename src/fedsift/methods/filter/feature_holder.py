@@ -113,24 +113,24 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
             fine=params.releases,
         )
         with self.clock("evaluate"):
-            guest = join_columns(ask.keys, ask.columns, spec)
+            evaluator = join_columns(ask.keys, ask.columns, spec)
             if ask.way == "noisy":
                 rows, _ = self._shuffled_bins()
-                return NoisyCounts(guest.products(rows, self._noise(rows, spec.n_columns)))
+                return NoisyCounts(evaluator.products(rows, self._noise(rows, spec.n_columns)))
             if ask.way == "count":
                 rows, sizes = self._shuffled_bins()
-                return SealedCounts(guest.products(rows), PublicArray.of(sizes))
+                return SealedCounts(evaluator.products(rows), PublicArray.of(sizes))
             if ask.way == "impurity":
                 rows, sizes = self._shuffled_bins()
                 weights = scores.gini_weights(sizes, self._table.n_rows, fine=params.releases)
-                return SealedScores(guest.quadratics(rows, weights))
+                return SealedScores(evaluator.quadratics(rows, weights))
             if ask.way == "share":
                 values = local.unit_columns(self._numbers())
                 return SealedScores(
-                    guest.quadratics(IntegerRows(local.to_integers(values, SHARE_BITS[0])))
+                    evaluator.quadratics(IntegerRows(local.to_integers(values, SHARE_BITS[0])))
                 )
             integers, exponents = self._summable()
-            return SealedSums(guest.products(IntegerRows(integers)), PublicArray.of(exponents))
+            return SealedSums(evaluator.products(IntegerRows(integers)), PublicArray.of(exponents))
 
     def _noise(self, rows: BinnedRows, n_columns: int) -> npt.NDArray[np.int64]:
         """Noise for every count; the budget is for one answer, so a second one is refused."""

@@ -23,7 +23,7 @@ Who learns what
 Algorithm 1, line by line
   1-2  label holder encrypts the class indicator      LabelHolder._encrypt, EncryptedLabels
   3-5  feature holder adds up its bins, squares        FeatureHolder.answer (crypto.counts)
-  6-9  masked square and Gini of each feature          ColumnGuest.quadratics
+  6-9  masked square and Gini of each feature          ColumnEvaluator.quadratics
   10   label holder decrypts the Gini scores           LabelHolder._open
 
 Deviations, each with its reason
@@ -55,7 +55,7 @@ from fedsift.crypto.columns.api import (
     ColumnOwner,
     own_columns,
 )
-from fedsift.data.remote_table import is_elsewhere
+from fedsift.data.remote_table import is_remote
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
@@ -94,14 +94,14 @@ from fedsift.methods.filter.ranking import (
 )
 from fedsift.methods.filter.release import account_of, chosen, sensitivity
 from fedsift.protocol import (
-    Absent,
     Message,
     Network,
     Protocol,
     PublicArray,
+    RemoteRole,
     Role,
 )
-from fedsift.protocol.network import blaming
+from fedsift.protocol.network import errors_belong_to
 from fedsift.protocol.resume import ResumableDriver
 
 Floats = npt.NDArray[np.float64]
@@ -181,7 +181,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
         replies = await net.ask("feature holder", ScoresWanted(), OpenScores)
         results = {}
         for party, reply in zip(offers, replies, strict=True):
-            with blaming(party, "ScoresWanted", 2):
+            with errors_belong_to(party, "ScoresWanted", 2):
                 values = reply.scores.array(shape=(offers[party].n_features,))
                 results[party] = values.astype(np.float64)
         return results
@@ -213,7 +213,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
         labels = EncryptedLabels(way, self.n_classes, features, cells, owner.keys, owner.columns)
 
         def take(party: str, reply: Message) -> None:
-            with self.clock("decrypt"), blaming(party, "EncryptedLabels", 2):
+            with self.clock("decrypt"), errors_belong_to(party, "EncryptedLabels", 2):
                 self._answered[party] = self._open(way, owner, party, offers[party], reply)
 
         asks = dict.fromkeys(missing, labels)
@@ -388,15 +388,15 @@ def build_nodes(
     checkpoints: Path | None = None,
 ) -> dict[str, Sequence[Role]]:
     """One node per party: the label holder drives, everybody else holds features."""
-    holder: Role = Absent(LabelHolder)
+    holder: Role = RemoteRole(LabelHolder)
     own = tables.get(label_holder)
-    if not is_elsewhere(target) and not is_elsewhere(own):
+    if not is_remote(target) and not is_remote(own):
         holder = LabelHolder(label_holder, own, target, n_rows, params, checkpoints)
     nodes: dict[str, Sequence[Role]] = {label_holder: (holder,)}
     for party, table in tables.items():
         if party != label_holder:
-            role: Role = Absent(FeatureHolder)
-            if not is_elsewhere(table):
+            role: Role = RemoteRole(FeatureHolder)
+            if not is_remote(table):
                 role = FeatureHolder(table, params, checkpoints)
             nodes[party] = (role,)
     return nodes

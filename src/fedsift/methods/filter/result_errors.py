@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from fedsift.methods.filter.ranking import Ranking
-from fedsift.methods.filter.standard_errors import told
+from fedsift.methods.filter.standard_errors import rounded_errors
 from fedsift.result import SelectionResult
 
 
@@ -28,7 +28,7 @@ def with_errors(
     by_party = {
         party: {
             name: error
-            for name, error in zip(names[party], told(ranking.errors[party]), strict=True)
+            for name, error in zip(names[party], rounded_errors(ranking.errors[party]), strict=True)
             if error is not None
         }
         for party in result.scores

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fedsift.data import PartyTable, Target
-from fedsift.data.remote_table import at_home
+from fedsift.data.remote_table import local_only
 from fedsift.errors import ParameterError
 from fedsift.methods.base import number_to_select, scores_in_order
 from fedsift.methods.checks import check_choices
@@ -198,7 +198,7 @@ class FilterSelector(MethodSelector):
         self._check_noise()
         needs_y = self.score != "variance"
         federation = self._federate(X, y, horizontal=self._splits_rows(), needs_y=needs_y)
-        for table in at_home(federation.tables).values():
+        for table in local_only(federation.tables).values():
             filter_features.check_table(table, str(self.score), self.bins)
             if self.epsilon is not None or self.release_epsilon is not None:
                 filter_features.check_edges(table, self.bins)

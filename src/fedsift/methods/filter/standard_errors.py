@@ -73,7 +73,7 @@ def of_own(
     return of_tables(contingency(binned.codes, binned.n_bins, codes, n_classes), params)
 
 
-def told(errors: npt.ArrayLike) -> list[float | None]:
+def rounded_errors(errors: npt.ArrayLike) -> list[float | None]:
     """Errors for a result: two digits are as much as a bar needs, and tell little of the counts.
 
     Examples

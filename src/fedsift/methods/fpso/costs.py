@@ -7,11 +7,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.costs.counts import MASKING_KEY, Tally
+from fedsift.costs.counts import MASKING_KEY, Counts
 from fedsift.data import Federation
-from fedsift.data.remote_table import is_elsewhere
-from fedsift.methods.fpso import messages as said
-from fedsift.methods.fpso import swarm
+from fedsift.data.remote_table import is_remote
+from fedsift.methods.fpso import messages, swarm
 from fedsift.methods.fpso.block_votes import N_PARTICLES, N_STEPS
 from fedsift.methods.fpso.local_search import Params
 from fedsift.methods.fpso.third_party import ACCURACY_STEPS, Answer, answer_type
@@ -22,14 +21,14 @@ _LANDSCAPES = 3
 _SMOOTH = 0.5
 
 
-def tally_fpso(federation: Federation, params: Params) -> Tally:
+def tally_fpso(federation: Federation, params: Params) -> Counts:
     """Walk through a run; the number of different subsets is that of swarms on made-up data."""
-    tally, n, m = Tally(), len(federation.tables), federation.n_features
+    tally, n, m = Counts(), len(federation.tables), federation.n_features
     tally.side_by_side = n
-    tally.ask(said.Hello(), said.Greeting(MASKING_KEY, m), others=n)
-    tally.ask(said.Roster(dict.fromkeys(federation.tables, MASKING_KEY)), others=n)
+    tally.ask(messages.Hello(), messages.Greeting(MASKING_KEY, m), others=n)
+    tally.ask(messages.Roster(dict.fromkeys(federation.tables, MASKING_KEY)), others=n)
     mask = PublicArray.of(np.zeros(m, dtype=bool))
-    chosen = said.GlobalSubset(mask, False)
+    chosen = messages.GlobalSubset(mask, False)
     if params.noisy:
         _votes(tally, federation, params)
         tally.ask(chosen, others=n)
@@ -37,15 +36,15 @@ def tally_fpso(federation: Federation, params: Params) -> Tally:
     if params.mode == "federated-fitness":
         steps = params.n_iterations * params.n_rounds
         masks = PublicArray.of(np.zeros((params.n_particles, m), dtype=bool))
-        asked = said.Particles(40, masks)
+        asked = messages.Particles(40, masks)
         tally.ask(asked, _answer(params, params.n_particles), others=n, times=steps)
         tally.ask(chosen, others=n)
         numbers = params.n_particles * steps
     else:
         rounds = 1 if params.mode == "best-of-local" else params.n_rounds
         masks = PublicArray.of(np.zeros((n, m), dtype=bool))
-        tally.ask(said.SearchWanted(1), said.LocalSubset(mask), others=n, times=rounds)
-        tally.ask(said.Candidates(1, masks), _answer(params, n), others=n, times=rounds)
+        tally.ask(messages.SearchWanted(1), messages.LocalSubset(mask), others=n, times=rounds)
+        tally.ask(messages.Candidates(1, masks), _answer(params, n), others=n, times=rounds)
         tally.ask(chosen, others=n, times=rounds)
         numbers = n * rounds
     tally.mask(numbers, n)
@@ -61,17 +60,17 @@ def tally_fpso(federation: Federation, params: Params) -> Tally:
     return tally
 
 
-def _votes(tally: Tally, federation: Federation, params: Params) -> None:
+def _votes(tally: Counts, federation: Federation, params: Params) -> None:
     """Blocks that vote: a short search in each, and one exchange."""
     n, m = len(federation.tables), federation.n_features
     votes = MaskedArray.of(np.zeros((m, 1), dtype=np.uint64))
-    tally.ask(said.VotesWanted(), said.NoisyVotes(votes), others=n)
+    tally.ask(messages.VotesWanted(), messages.NoisyVotes(votes), others=n)
     tally.mask(m, n)
     tally.do("mask", "noise number", n * m)
     swarms = Params(n_particles=N_PARTICLES, n_iterations=N_STEPS, n_rounds=1)
     n_subsets, size = different_subsets(m, swarms)
     target = next(iter(federation.targets.values()), None)
-    n_classes = 2 if target is None or is_elsewhere(target) else len(target.classes)
+    n_classes = 2 if target is None or is_remote(target) else len(target.classes)
     for party, table in federation.tables.items():
         n_blocks = number_of_blocks(table.n_rows, n_classes, params, party)
         # The party itself tries two subsets more, to know which one it would use.
@@ -85,12 +84,12 @@ def _votes(tally: Tally, federation: Federation, params: Params) -> None:
 
 def _answer(params: Params, n_subsets: int) -> Answer:
     kind = answer_type(params)
-    if kind is said.Accuracies:
-        return said.Accuracies(PublicArray.of(np.zeros(n_subsets)))
-    if kind is said.MaskedShortfalls:
+    if kind is messages.Accuracies:
+        return messages.Accuracies(PublicArray.of(np.zeros(n_subsets)))
+    if kind is messages.MaskedShortfalls:
         masked = np.zeros((n_subsets * ACCURACY_STEPS, 1), dtype=np.uint64)
-        return said.MaskedShortfalls(MaskedArray.of(masked))
-    return said.MaskedAccuracies(MaskedArray.of(np.zeros((n_subsets, 1), dtype=np.uint64)))
+        return messages.MaskedShortfalls(MaskedArray.of(masked))
+    return messages.MaskedAccuracies(MaskedArray.of(np.zeros((n_subsets, 1), dtype=np.uint64)))
 
 
 def different_subsets(n_features: int, params: Params) -> tuple[float, float]:

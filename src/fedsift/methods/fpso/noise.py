@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from fedsift.data import Federation
-from fedsift.data.remote_table import at_home
+from fedsift.data.remote_table import local_only
 from fedsift.errors import ParameterError
 from fedsift.methods.fpso.local_search import Params
 from fedsift.methods.fpso.votes import FEWEST_BLOCKS, Elected, number_of_blocks
@@ -71,7 +71,7 @@ def vote_notes(federation: Federation, params: Params) -> tuple[str, ...]:
         f"and the label of one row. A block votes for at most {params.votes(n_features)} features.",
     ]
     spread = params.noise(n_features).spread
-    for party, table in at_home(federation.tables).items():
+    for party, table in local_only(federation.tables).items():
         target = federation.targets[party]
         n_classes = 0 if target is None else len(target.classes)
         n_blocks = number_of_blocks(table.n_rows, n_classes, params, party)

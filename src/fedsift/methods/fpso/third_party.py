@@ -47,7 +47,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs, unmask_sum
-from fedsift.data.remote_table import is_elsewhere
+from fedsift.data.remote_table import is_remote
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
@@ -78,12 +78,12 @@ from fedsift.methods.fpso.messages import (
     VotesWanted,
 )
 from fedsift.protocol import (
-    Absent,
     MaskedArray,
     Message,
     Network,
     Protocol,
     PublicArray,
+    RemoteRole,
     Role,
     handles,
 )
@@ -480,10 +480,10 @@ def build_nodes(
     nodes: dict[str, Sequence[Role]] = {THIRD_PARTY: (driver,)}
     for party, table in tables.items():
         target = classes_of(party, targets)
-        role: Role = Absent(fpso_votes.Voter if params.noisy else Participant)
-        if params.noisy and not is_elsewhere(table):
+        role: Role = RemoteRole(fpso_votes.Voter if params.noisy else Participant)
+        if params.noisy and not is_remote(table):
             role = fpso_votes.Voter(table, target, params)
-        elif not is_elsewhere(table):
+        elif not is_remote(table):
             role = Participant(table, target, params, (known or {}).get(party), checkpoints)
         nodes[party] = (role,)
     return nodes

@@ -6,17 +6,16 @@ from __future__ import annotations
 
 import math
 
-from fedsift.costs.counts import Frame, Tally, frame, ring_of
+from fedsift.costs.counts import Counts, Frame, frame, ring_of
 from fedsift.crypto.products.plan import ProductPlan, plan_products
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.data import Federation
-from fedsift.methods.interaction import measures
-from fedsift.methods.interaction import messages as said
+from fedsift.methods.interaction import measures, messages
 from fedsift.methods.interaction.fixed_point import n_scalars, scales_of
 from fedsift.methods.interaction.messages import Params
 
 
-def tally_interaction(federation: Federation, params: Params, n_selected: int) -> Tally:
+def tally_interaction(federation: Federation, params: Params, n_selected: int) -> Counts:
     """Walk through a run that selects ``n_selected`` features."""
     return _Walk(federation, params).run(n_selected)
 
@@ -37,18 +36,18 @@ class _Walk:
         self._layout = self._plan.layout
         self._n_primes = len(self._plan.parameters)
         self._steps = len({1, self._layout.baby_steps})
-        self.tally = Tally()
+        self.tally = Counts()
         self._ring = ring_of(self.tally, params.scheme, self._plan.parameters[0])
         self._empty = Ciphertexts(params.scheme, ())
         self._n_others = sum(party != self._label_owner for party in self._owners)
         self._n_here = len(self._owners) - self._n_others
         self._binary = measures.is_binary(params.measure)
 
-    def run(self, n_selected: int) -> Tally:
+    def run(self, n_selected: int) -> Counts:
         """Setup, stage 1, and a round of stage 2 for every selected feature but the last."""
         tally, everybody = self.tally, (self._n_others, self._n_here)
-        hello = said.Introduction(self._n_rows, self._params.measure)
-        tally.ask(hello, said.Offer(10, 0), others=everybody)
+        hello = messages.Introduction(self._n_rows, self._params.measure)
+        tally.ask(hello, messages.Offer(10, 0), others=everybody)
         self._set_up(everybody)
         n_features = self._plan.n_features
         if self._params.n_features_to_select is None:
@@ -57,7 +56,7 @@ class _Walk:
         self._relevance(shuffled=False)
         for chosen in range(1, min(n_selected, n_features)):
             self._weights(n_features - chosen)
-        selected = said.Selected(tuple(range(round(n_selected / max(1, len(self._owners))))))
+        selected = messages.Selected(tuple(range(round(n_selected / max(1, len(self._owners))))))
         tally.ask(selected, others=everybody)
         return tally
 
@@ -69,11 +68,11 @@ class _Walk:
             ring.rotation_keys_bytes(self._steps),
             ring.product_key_bytes,
         ]
-        setup = said.Setup(
+        setup = messages.Setup(
             self._n_rows, self._n_classes, tuple(self._owners), tuple(self._owners.values()), keys
         )
         self.tally.ask(frame(setup, keys=sizes * primes), others=1)
-        column_key = frame(said.ColumnKey(keys), keys=[ring.public_key_bytes] * primes)
+        column_key = frame(messages.ColumnKey(keys), keys=[ring.public_key_bytes] * primes)
         self.tally.ask(column_key, others=everybody)
         for _ in range(primes):
             ring.make_keys("encrypt", self._steps + 1)
@@ -83,7 +82,7 @@ class _Walk:
             blocks = primes * self._plan.n_blocks(count)
             scalars = primes * self._vectors(count * n_scalars(self._params.measure))
             scalars *= self._binary
-            columns = said.EncryptedColumns(owner, self._empty, self._empty)
+            columns = messages.EncryptedColumns(owner, self._empty, self._empty)
             self.tally.ask(
                 frame(columns, (blocks, ring.fresh_bytes), (scalars, ring.fresh_bytes)), others=1
             )
@@ -108,9 +107,9 @@ class _Walk:
         ring.do("evaluate", "hide", scalars)
         ring.do("decrypt", "decrypt", scalars)
         self.tally.ask(
-            frame(said.EncryptedLabels(self._empty), (labels, ring.fresh_bytes)),
+            frame(messages.EncryptedLabels(self._empty), (labels, ring.fresh_bytes)),
             frame(
-                said.MaskedColumns(self._empty, self._empty, self._empty),
+                messages.MaskedColumns(self._empty, self._empty, self._empty),
                 (masked + corrections + scalars, ring.result_bytes),
             ),
             others=1,
@@ -123,21 +122,21 @@ class _Walk:
             if not shuffled:
                 self._check_binary(every)
         kind, answer = (
-            (said.ShuffledTerms, said.ShuffledRelevance)
+            (messages.ShuffledTerms, messages.ShuffledRelevance)
             if shuffled
-            else (said.RelevanceTerms, said.SealedRelevance)
+            else (messages.RelevanceTerms, messages.SealedRelevance)
         )
         self._inner(Frame(kind(self._empty)), Frame(answer(self._empty)), terms)
 
     def _check_binary(self, every: int) -> None:
         masked, corrections = self._sums(every, product=True)
         reply = frame(
-            said.MaskedProducts(self._empty, self._empty),
+            messages.MaskedProducts(self._empty, self._empty),
             (masked + corrections, self._ring.result_bytes),
         )
-        self.tally.ask(said.SquaresWanted(), reply, others=1)
+        self.tally.ask(messages.SquaresWanted(), reply, others=1)
         self._inner(
-            Frame(said.CheckTerms(self._empty)), Frame(said.SealedCheck(self._empty)), every
+            Frame(messages.CheckTerms(self._empty)), Frame(messages.SealedCheck(self._empty)), every
         )
 
     def _weights(self, remaining: int) -> None:
@@ -146,11 +145,12 @@ class _Walk:
         mates = self._n_primes * plan.n_chunks
         masked, corrections = self._sums(remaining, product=True)
         reply = frame(
-            said.MaskedProducts(self._empty, self._empty), (masked + corrections, ring.result_bytes)
+            messages.MaskedProducts(self._empty, self._empty),
+            (masked + corrections, ring.result_bytes),
         )
-        self.tally.ask(said.Mate(plan.n_features // 2), reply, others=1)
-        column = frame(said.MateColumn(self._empty), (mates, ring.fresh_bytes))
-        self.tally.ask(said.MateWanted(3), column, others=1)
+        self.tally.ask(messages.Mate(plan.n_features // 2), reply, others=1)
+        column = frame(messages.MateColumn(self._empty), (mates, ring.fresh_bytes))
+        self.tally.ask(messages.MateWanted(3), column, others=1)
         ring.do("encrypt", "encrypt public", mates)
         ring.do("evaluate", "load", mates)
         if self._binary:
@@ -161,7 +161,9 @@ class _Walk:
             self._exchange("covariance", 4 * remaining * n_slots)
             terms = 2 * remaining * n_slots
         self._inner(
-            Frame(said.WeightTerms(self._empty)), Frame(said.SealedWeights(self._empty)), terms
+            Frame(messages.WeightTerms(self._empty)),
+            Frame(messages.SealedWeights(self._empty)),
+            terms,
         )
 
     def _sums(self, n_features: int, *, product: bool) -> tuple[int, int]:
@@ -185,7 +187,9 @@ class _Walk:
 
     def _exchange(self, step: str, n_terms: int) -> None:
         self._inner(
-            Frame(said.Terms(step, self._empty)), Frame(said.MaskedTerms(self._empty)), n_terms
+            Frame(messages.Terms(step, self._empty)),
+            Frame(messages.MaskedTerms(self._empty)),
+            n_terms,
         )
 
     def _inner(self, ask: Frame, answer: Frame, n_terms: int) -> None:

@@ -62,7 +62,7 @@ from fedsift.crypto.products.bgv import ProductOwner
 from fedsift.crypto.products.plan import plan_products
 from fedsift.crypto.products.shares import Residue, product_terms, taylor_terms
 from fedsift.crypto.wire import Ciphertexts
-from fedsift.data.remote_table import is_elsewhere
+from fedsift.data.remote_table import is_remote
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
@@ -103,8 +103,8 @@ from fedsift.methods.interaction.parties import (
     with_total,
 )
 from fedsift.methods.interaction.ranking import Ranking, classes_of, no_trace, rank
-from fedsift.protocol import Absent, Network, Protocol, Role
-from fedsift.protocol.network import blaming
+from fedsift.protocol import Network, Protocol, RemoteRole, Role
+from fedsift.protocol.network import errors_belong_to
 from fedsift.protocol.resume import ResumableDriver
 
 Floats = npt.NDArray[np.float64]
@@ -257,7 +257,7 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
         with self.clock("encrypt"):
             labels = EncryptedLabels(kernel.encrypt_labels(codes))
         (reply,) = await net.ask("cloud server", labels, MaskedColumns)
-        with self.clock("decrypt"), blaming(CLOUD, "EncryptedLabels", 2):
+        with self.clock("decrypt"), errors_belong_to(CLOUD, "EncryptedLabels", 2):
             every = range(len(self._features))
             sums = kernel.open_sums(reply.masked, reply.corrections, every, codes)
             self._own["sums"] = with_total(ring, sums)
@@ -276,12 +276,12 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
         """Refuse columns that are not made of zeros and ones; learns nothing else about them."""
         kernel, every = self._ready(), range(len(self._features))
         (squares,) = await net.ask("cloud server", SquaresWanted(), MaskedProducts)
-        with self.clock("decrypt"), blaming(CLOUD, "SquaresWanted", 2):
+        with self.clock("decrypt"), errors_belong_to(CLOUD, "SquaresWanted", 2):
             own = kernel.open_sums(squares.masked, squares.corrections, every, self._codes)
         excess = not_binary(self._ring, with_total(self._ring, own), self._own["sums"])
         check = CheckTerms(kernel.encrypt_vector(excess))
         (reply,) = await net.ask("cloud server", check, SealedCheck)
-        with self.clock("decrypt"), blaming(CLOUD, "CheckTerms", 2):
+        with self.clock("decrypt"), errors_belong_to(CLOUD, "CheckTerms", 2):
             opened = kernel.open_vector(reply.check, len(self._features))
         for (party, _), off in zip(self._features, opened.max(axis=0).tolist(), strict=True):
             if off:
@@ -300,7 +300,7 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
             await self._relevance_terms(self._codes, net)  # the shares of a resumed run
         kernel, ring = self._ready(), self._ring
         (reply,) = await net.ask("cloud server", Mate(chosen), MaskedProducts)
-        with self.clock("decrypt"), blaming(CLOUD, "Mate", 3):
+        with self.clock("decrypt"), errors_belong_to(CLOUD, "Mate", 3):
             pair = kernel.open_sums(reply.masked, reply.corrections, remaining, self._codes)
         pair = with_total(ring, pair)
         if interaction.is_binary(self._params.measure):
@@ -357,7 +357,7 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
         with self.clock("encrypt"):
             sealed = kernel.encrypt_vector(terms.reshape(len(terms), -1))
         (reply,) = await net.ask("cloud server", Terms(step, sealed), MaskedTerms)
-        with self.clock("decrypt"), blaming(CLOUD, "Terms", 2):
+        with self.clock("decrypt"), errors_belong_to(CLOUD, "Terms", 2):
             return self._summed(reply.terms, value, terms.shape, axes)
 
     def _summed(
@@ -370,7 +370,7 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
 
     def _opened(self, sealed: Ciphertexts, value: Residues) -> npt.NDArray[np.object_]:
         """One signed integer per feature."""
-        with self.clock("decrypt"), blaming(CLOUD, "WeightTerms", 3):
+        with self.clock("decrypt"), errors_belong_to(CLOUD, "WeightTerms", 3):
             return self._ring.signed(self._summed(sealed, value, self._shape, (2,)))
 
     def _open_scalars(self, sealed: Ciphertexts) -> None:
@@ -425,13 +425,13 @@ def build_nodes(
             "That name belongs to the neutral server of this protocol.",
             "Rename the party.",
         )
-    leader: Role = Absent(LabelOwner)
-    if not is_elsewhere(target):
+    leader: Role = RemoteRole(LabelOwner)
+    if not is_remote(target):
         leader = LabelOwner(target, n_rows, params, label_owner, checkpoints)
     nodes: dict[str, Sequence[Role]] = {label_owner: (leader,)}
     for party, table in tables.items():
-        owner: Role = Absent(FeatureOwner)
-        if not is_elsewhere(table):
+        owner: Role = RemoteRole(FeatureOwner)
+        if not is_remote(table):
             owner = FeatureOwner(table, params, checkpoints)
         nodes[party] = (*nodes.get(party, ()), owner)
     nodes[CLOUD] = (CloudServer(params, CLOUD, checkpoints),)

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from fedsift.crypto.products.plan import PRIME_BITS, plan_products
-from fedsift.data.remote_table import at_home
+from fedsift.data.remote_table import local_only
 from fedsift.errors import ParameterError
 from fedsift.methods.base import number_to_select, scores_in_order
 from fedsift.methods.checks import check_choices
@@ -164,7 +164,7 @@ class InteractionSelector(MethodSelector):
                 "Interactions need parties with different columns of the same rows, and a label.",
                 "Use Federation.vertical with label=(party, column).",
             )
-        for table in at_home(federation.tables).values():
+        for table in local_only(federation.tables).values():
             check_columns(table, self.measure)
         params = Params(
             measure=self.measure,

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.vectors.api import VectorGuest
+from fedsift.crypto.vectors.api import VectorEvaluator
 from fedsift.data.state_files import State
 from fedsift.errors import BadFrame, UndeclaredFlow
 from fedsift.methods.vfps import zero_shares
@@ -49,7 +49,7 @@ from fedsift.methods.vfps.messages import (
 from fedsift.methods.vfps.participant import Participant, known_members, padded, too_early
 from fedsift.methods.vfps.rounded_order import RoundedOrder
 from fedsift.protocol import Network, PublicArray, handles
-from fedsift.protocol.network import blaming
+from fedsift.protocol.network import errors_belong_to
 from fedsift.protocol.resume import Resumable
 
 Integers = npt.NDArray[np.int64]
@@ -80,7 +80,7 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
         checkpoints: Path | None = None,
     ) -> None:
         self.keep_checkpoints(checkpoints, party, params)
-        self._guest: VectorGuest | None = None
+        self._evaluator: VectorEvaluator | None = None
         self._n_rows = 0
         self._batches: dict[int, _Batch] = {}
         self._left = 0
@@ -89,14 +89,14 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
     @handles(Opening)
     async def open(self, told: Opening, net: Network) -> None:
         """Take the leader's public key."""
-        self._guest = join_sums(told.keys)
+        self._evaluator = join_sums(told.keys)
         self._n_rows = told.n_rows
         before = self._left_before
         self._left = told.most_distances if before is None else min(before, told.most_distances)
 
     def checkpoint(self) -> State:
         """How many distances the leader may still see."""
-        return {"left": None if self._guest is None else self._left}
+        return {"left": None if self._evaluator is None else self._left}
 
     def restore(self, saved: State) -> None:
         """A resumed run has no larger budget."""
@@ -112,7 +112,7 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
         replies = await net.ask("participant", dict.fromkeys(members, wanted), SubRankings)
         with self.clock("evaluate"):
             for number, (member, reply) in enumerate(zip(members, replies, strict=True)):
-                with blaming(member, "BlockWanted", 0):
+                with errors_belong_to(member, "BlockWanted", 0):
                     blocks = divided(reply.ids, reply.lengths, len(runs))
                     for run, block in zip(runs, blocks, strict=True):
                         self._extend(batch, run, number, block, ask.depth)
@@ -151,7 +151,7 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
         shape = (len(runs), zero_shares.n_words(self._n_rows))
         arrays = []
         for member, reply in zip(batch.members, replies, strict=True):
-            with blaming(member, "RoundedWanted", 0):
+            with errors_belong_to(member, "RoundedWanted", 0):
                 arrays.append(reply.parts.array(shape=shape))
         with self.clock("evaluate"):
             for line, run in enumerate(runs):
@@ -214,14 +214,14 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
     async def _load(
         self, batch: _Batch, wanted: CandidatesWanted, sizes: Sequence[int], net: Network
     ) -> None:
-        guest = self._joined_guest()
+        evaluator = self._joined_evaluator()
         replies = await net.ask(
             "participant", dict.fromkeys(batch.members, wanted), PartialDistances
         )
-        batch.segments = tuple(padded(size, alignment(guest)) for size in sizes)
+        batch.segments = tuple(padded(size, alignment(evaluator)) for size in sizes)
         sealed = {m: r.distances for m, r in zip(batch.members, replies, strict=True)}
         with self.clock("evaluate"):
-            batch.parts = LoadedParts(guest, sealed, sum(batch.segments))
+            batch.parts = LoadedParts(evaluator, sealed, sum(batch.segments))
 
     @handles(GroupsWanted)
     async def add_up(self, ask: GroupsWanted, net: Network) -> Sums:
@@ -271,10 +271,10 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
             raise too_early("sums", "rankings of that chunk")
         return self._batches[number]
 
-    def _joined_guest(self) -> VectorGuest:
-        if self._guest is None:
+    def _joined_evaluator(self) -> VectorEvaluator:
+        if self._evaluator is None:
             raise too_early("distances", "the leader's key")
-        return self._guest
+        return self._evaluator
 
 
 __all__ = ["Aggregator", "Participant"]

@@ -24,16 +24,16 @@ import numpy.typing as npt
 
 from fedsift.crypto.modular import centred
 from fedsift.crypto.randomness import random_integers
-from fedsift.crypto.vectors.api import VectorGuest, VectorOwner, join_vector, own_vector
+from fedsift.crypto.vectors.api import VectorEvaluator, VectorOwner, join_vector, own_vector
 from fedsift.crypto.vectors.bgv import (
     FRESH_NOISE_BITS,
-    SealVectorGuest,
+    SealVectorEvaluator,
     SealVectorOwner,
     VectorPlan,
 )
-from fedsift.crypto.vectors.paillier import PaillierVectorGuest
+from fedsift.crypto.vectors.paillier import PaillierVectorEvaluator
 from fedsift.crypto.vectors.plain import SCHEME as PLAIN
-from fedsift.crypto.vectors.plain import PlainVectorGuest, PlainVectorOwner
+from fedsift.crypto.vectors.plain import PlainVectorEvaluator, PlainVectorOwner
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, FixedPointOverflow
 
@@ -53,17 +53,19 @@ def own_sums(scheme: str, *, security_bits: int = 128) -> VectorOwner:
     return own_vector(scheme, VALUE_BITS, security_bits=security_bits)
 
 
-def join_sums(keys: PublicKeys) -> VectorGuest:
+def join_sums(keys: PublicKeys) -> VectorEvaluator:
     """Check somebody's keys and compute under them."""
     return join_vector(keys, VALUE_BITS)
 
 
-def alignment(guest: VectorGuest) -> int:
+def alignment(evaluator: VectorEvaluator) -> int:
     """Segments start at multiples of this."""
-    return guest._packing.digits.n_digits if isinstance(guest, PaillierVectorGuest) else 1
+    return (
+        evaluator._packing.digits.n_digits if isinstance(evaluator, PaillierVectorEvaluator) else 1
+    )
 
 
-def seal_vector(guest: VectorGuest, vector: Integers) -> Ciphertexts:
+def seal_vector(evaluator: VectorEvaluator, vector: Integers) -> Ciphertexts:
     """Encrypt non-negative integers below ``2**SUM_BITS``."""
     if len(vector) and (vector.min() < 0 or int(vector.max()) >> SUM_BITS):
         raise FixedPointOverflow(
@@ -71,14 +73,14 @@ def seal_vector(guest: VectorGuest, vector: Integers) -> Ciphertexts:
             "Parts of a distance keep to the agreed bits.",
             "Standardise the columns, or agree on fewer fraction bits.",
         )
-    if isinstance(guest, PlainVectorGuest):
+    if isinstance(evaluator, PlainVectorEvaluator):
         return _written(vector)
-    if not isinstance(guest, SealVectorGuest) or len(guest.plan.moduli) > 1:
-        return guest.encrypt(vector)
+    if not isinstance(evaluator, SealVectorEvaluator) or len(evaluator.plan.moduli) > 1:
+        return evaluator.encrypt(vector)
     # The general way goes through Python integers; here every number fits one plaintext prime.
-    public = guest._publics[0]
-    blobs = [public.encrypt(chunk) for chunk in _chunks(guest.plan, vector)]
-    return Ciphertexts(guest.plan.scheme, tuple(blobs))
+    public = evaluator._publics[0]
+    blobs = [public.encrypt(chunk) for chunk in _chunks(evaluator.plan, vector)]
+    return Ciphertexts(evaluator.plan.scheme, tuple(blobs))
 
 
 class LoadedParts:
@@ -86,20 +88,22 @@ class LoadedParts:
 
     Parameters
     ----------
-    guest : VectorGuest
+    evaluator : VectorEvaluator
     parts : dict of party to Ciphertexts
     length : int
         Numbers in every vector.
     """
 
-    def __init__(self, guest: VectorGuest, parts: dict[str, Ciphertexts], length: int) -> None:
-        self._guest = guest
+    def __init__(
+        self, evaluator: VectorEvaluator, parts: dict[str, Ciphertexts], length: int
+    ) -> None:
+        self._evaluator = evaluator
         self._length = length
         self._loaded: dict[str, Any] = {}
         for party, sealed in parts.items():
-            if isinstance(guest, SealVectorGuest):
-                self._loaded[party] = guest._load(sealed, guest.plan.n_chunks(length))
-            elif isinstance(guest, PlainVectorGuest):
+            if isinstance(evaluator, SealVectorEvaluator):
+                self._loaded[party] = evaluator._load(sealed, evaluator.plan.n_chunks(length))
+            elif isinstance(evaluator, PlainVectorEvaluator):
                 self._loaded[party] = _read(sealed, length)
             else:
                 self._loaded[party] = sealed
@@ -122,36 +126,36 @@ class LoadedParts:
         factors = np.array(random_integers(FACTOR_BITS - 1, len(segments)), dtype=np.int64) + half
         offsets = np.array(random_integers(VALUE_BITS - 1, len(segments)), dtype=np.int64)
         spread = np.repeat(offsets - (1 << (VALUE_BITS - 2)), segments)
-        if isinstance(self._guest, SealVectorGuest):
+        if isinstance(self._evaluator, SealVectorEvaluator):
             return self._blinded_slots(parties, np.repeat(factors, segments), spread)
-        if isinstance(self._guest, PlainVectorGuest):
+        if isinstance(self._evaluator, PlainVectorEvaluator):
             numbers = np.sum([self._loaded[party] for party in parties], axis=0)
             return _written(numbers * np.repeat(factors, segments) + spread)
-        total = self._guest.add([self._loaded[party] for party in parties])
+        total = self._evaluator.add([self._loaded[party] for party in parties])
         scaled = self._scaled(total, factors, segments)
-        return self._guest.rerandomise(self._guest.add_plain(scaled, spread))
+        return self._evaluator.rerandomise(self._evaluator.add_plain(scaled, spread))
 
     def _scaled(
         self, total: Ciphertexts, factors: Integers, segments: Sequence[int]
     ) -> Ciphertexts:
         """One factor per segment, for schemes that scale whole ciphertexts."""
-        step, start = alignment(self._guest), 0
+        step, start = alignment(self._evaluator), 0
         blobs: list[bytes] = []
         for factor, size in zip(factors, segments, strict=True):
             end = start + -(-size // step)
             part = Ciphertexts(total.scheme, total.blobs[start:end])
-            blobs += self._guest.scale(part, int(factor)).blobs
+            blobs += self._evaluator.scale(part, int(factor)).blobs
             start = end
         return Ciphertexts(total.scheme, tuple(blobs))
 
     def _blinded_slots(
         self, parties: Sequence[str], factors: Integers, offsets: Integers
     ) -> Ciphertexts:
-        guest = self._guest
-        assert isinstance(guest, SealVectorGuest)  # noqa: S101 - the caller checked
-        plan = guest.plan
+        evaluator = self._evaluator
+        assert isinstance(evaluator, SealVectorEvaluator)  # noqa: S101 - the caller checked
+        plan = evaluator.plan
         blobs = []
-        for prime, public in enumerate(guest._publics):
+        for prime, public in enumerate(evaluator._publics):
             space = public.workspace
             noise_bits = 2 * space.parameters.plain_bits + FRESH_NOISE_BITS
             noise_bits += _MOST_ADDED_BITS + _SPREAD_BITS

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.costs.counts import MASKING_KEY, Tally, frame
+from fedsift.costs.counts import MASKING_KEY, Counts, frame
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation
-from fedsift.methods.vfps import messages as said
-from fedsift.methods.vfps import search
+from fedsift.methods.vfps import messages, search
 from fedsift.methods.vfps.candidates import PILOT_QUERIES, WORTHWHILE_SHARE, CandidateBook
 from fedsift.methods.vfps.distances import Params, cap_bits, most_distances
 from fedsift.methods.vfps.fagin import FIRST_BLOCK
@@ -29,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 _GROUP_NUMBERS = 1 << 21
 
 
-def tally_vfps(federation: Federation, params: Params) -> Tally:
+def tally_vfps(federation: Federation, params: Params) -> Counts:
     """Walk through a run, with the groups and queries that its seed gives."""
     return _Walk(federation, params).run()
 
@@ -50,7 +49,7 @@ class _Walk:
         if target is not None and target.kind == "classes":
             self._n_alike = len(target.classes)
         self._players = Players(self._names, self._own, params.singles)
-        self.tally = Tally()
+        self.tally = Counts()
         self._vectors = vectors_of(self.tally, params.scheme, params.security_bits)
         self._rng = np.random.default_rng(params.seed)
         self._book = CandidateBook(params, self._n_rows)
@@ -58,7 +57,7 @@ class _Walk:
             [cap_bits(n) for p, n in self._columns.items() if p != self._own], self._n_rows
         )
 
-    def run(self) -> Tally:
+    def run(self) -> Counts:
         """Keys, then groups and queries, then the choice."""
         params, everybody = self._params, self._members(self._names)
         self._introduce(everybody)
@@ -71,7 +70,7 @@ class _Walk:
                 self._group(group, len(queries), len(served) - number)
         else:
             self._together(self._steps(), n_queries)
-        self.tally.ask(said.Choice(True), others=everybody)
+        self.tally.ask(messages.Choice(True), others=everybody)
         return self.tally
 
     def _members(self, group: Sequence[str]) -> tuple[int, int]:
@@ -82,13 +81,15 @@ class _Walk:
     def _introduce(self, everybody: tuple[int, int]) -> None:
         keys, sizes = self._vectors.keys, self._vectors.key_bytes
         secret = Ciphertexts("x25519-chacha20poly1305", ())
-        hello = said.Introduction(
+        hello = messages.Introduction(
             self._n_rows, len(self._names), self._params.k, self._params.strategy
         )
-        self.tally.ask(hello, said.Joined(MASKING_KEY, 10), others=everybody)
-        shared = said.SharedSecret(MASKING_KEY, secret, keys, 10)
+        self.tally.ask(hello, messages.Joined(MASKING_KEY, 10), others=everybody)
+        shared = messages.SharedSecret(MASKING_KEY, secret, keys, 10)
         self.tally.ask(frame(shared, (1, 48), keys=sizes), others=everybody)
-        self.tally.ask(frame(said.Opening(self._n_rows, self._left, keys), keys=sizes), others=1)
+        self.tally.ask(
+            frame(messages.Opening(self._n_rows, self._left, keys), keys=sizes), others=1
+        )
         self._vectors.set_up(len(self._names) + 1)
 
     # Separate groups, found by rounded sums
@@ -117,7 +118,7 @@ class _Walk:
     def _rounded_chunk(self, group: Group, runs: int, used: int, expected: int) -> None:
         tally, everybody, m = self.tally, self._members(group), len(group)
         numbers = _array(runs)
-        tally.ask(said.Queries(100, numbers), others=everybody)
+        tally.ask(messages.Queries(100, numbers), others=everybody)
         depth = self._params.k * self._n_alike
         asks = 1 + max(0, math.ceil(math.log2(max(1, depth / FIRST_BLOCK))))
         read = min(self._n_rows, FIRST_BLOCK << (asks - 1))
@@ -125,12 +126,12 @@ class _Walk:
             block = min(self._n_rows, FIRST_BLOCK << number) - (
                 min(self._n_rows, FIRST_BLOCK << (number - 1)) if number else 0
             )
-            nearest = said.NearestRows(_array(runs * block), numbers)
-            tally.ask(said.NearestWanted(10, group, numbers, read), nearest, others=1)
+            nearest = messages.NearestRows(_array(runs * block), numbers)
+            tally.ask(messages.NearestWanted(10, group, numbers, read), nearest, others=1)
         words = MaskedArray.of(np.zeros((runs, n_words(self._n_rows)), dtype=np.uint64))
-        tally.ask(said.RoundedWanted(group, numbers), said.RoundedParts(words), others=m)
-        candidates = said.Candidates(_array(runs * expected), numbers)
-        tally.ask(said.Stop(10, numbers, numbers), candidates, others=1)
+        tally.ask(messages.RoundedWanted(group, numbers), messages.RoundedParts(words), others=m)
+        candidates = messages.Candidates(_array(runs * expected), numbers)
+        tally.ask(messages.Stop(10, numbers, numbers), candidates, others=1)
         self._local(group, runs, passes=2)
         self._rows("rank", "round", m * runs)
         self._rows("evaluate", "rank", runs)
@@ -163,12 +164,14 @@ class _Walk:
         self, group: Group, runs: float, length: int, n_candidates: float, *, all_rows: bool
     ) -> None:
         m, numbers = len(group), _array(runs)
-        self.tally.ask(said.PartsWanted(10, group, numbers, all_rows), said.Collected(), others=1)
+        self.tally.ask(
+            messages.PartsWanted(10, group, numbers, all_rows), messages.Collected(), others=1
+        )
         ids = _array(0 if all_rows else n_candidates)
         lengths = _array(0 if all_rows else runs)
-        wanted = said.CandidatesWanted(numbers, ids, lengths, all_rows)
+        wanted = messages.CandidatesWanted(numbers, ids, lengths, all_rows)
         empty = Ciphertexts(self._params.scheme, ())
-        sealed = frame(said.PartialDistances(empty), self._vectors.fresh(length))
+        sealed = frame(messages.PartialDistances(empty), self._vectors.fresh(length))
         self.tally.ask(wanted, sealed, others=m)
         self._vectors.encrypt(length, m)
 
@@ -177,8 +180,8 @@ class _Walk:
         at_once = max(1, _GROUP_NUMBERS // max(1, length))
         empty = Ciphertexts(self._params.scheme, ())
         for form, some in search.by_form(self._players, groups, self._params, at_once):
-            ask = said.GroupsWanted(10, tuple(some), form, True)
-            reply = said.GroupDistances((empty,) * len(some))
+            ask = messages.GroupsWanted(10, tuple(some), form, True)
+            reply = messages.GroupDistances((empty,) * len(some))
             self.tally.ask(ask, frame(reply, (len(some) * count, size)), others=1)
             self._vectors.blind(length, len(some), sum(map(len, some)))
             self._vectors.decrypt(length, len(some))
@@ -234,7 +237,7 @@ class _Walk:
             if searching and not pilot:
                 size = max(1, min(128, (1 << 20) // self._n_rows))
             runs = min(size, n_queries - done)
-            self.tally.ask(said.Queries(100, _array(runs)), others=self._members(members))
+            self.tally.ask(messages.Queries(100, _array(runs)), others=self._members(members))
             candidates = self._n_rows * (share if searching else 1.0)
             length = runs * self._padded(candidates)
             if searching:
@@ -261,12 +264,14 @@ class _Walk:
             block = min(n, FIRST_BLOCK << number) - told
             told += block
             common = runs * block * depth / n
-            rows = said.CommonRows(_array(common), _array(common), numbers)
-            self.tally.ask(said.RankingWanted(10, members, numbers, told), rows, others=1)
-            ranking = said.SubRankings(_array(runs * block), numbers)
-            self.tally.ask(said.BlockWanted(numbers, told), ranking, others=m)
-        candidates = said.Candidates(_array(runs * n * share), numbers)
-        self.tally.ask(said.Stop(10, numbers, numbers), candidates, others=1)
-        self.tally.ask(said.DepthWanted(numbers, numbers), said.TieDepths(numbers), others=m)
+            rows = messages.CommonRows(_array(common), _array(common), numbers)
+            self.tally.ask(messages.RankingWanted(10, members, numbers, told), rows, others=1)
+            ranking = messages.SubRankings(_array(runs * block), numbers)
+            self.tally.ask(messages.BlockWanted(numbers, told), ranking, others=m)
+        candidates = messages.Candidates(_array(runs * n * share), numbers)
+        self.tally.ask(messages.Stop(10, numbers, numbers), candidates, others=1)
+        self.tally.ask(
+            messages.DepthWanted(numbers, numbers), messages.TieDepths(numbers), others=m
+        )
         self._rows("rank", "sub-ranking", m * runs)
         self.tally.do("evaluate", "rank row", runs * told * m)

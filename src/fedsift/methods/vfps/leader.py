@@ -66,7 +66,7 @@ import numpy.typing as npt
 
 from fedsift.crypto.masking import MaskingKey
 from fedsift.crypto.shuffle import SecretOrder, deal, new_secret
-from fedsift.data.remote_table import is_elsewhere
+from fedsift.data.remote_table import is_remote
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
@@ -99,8 +99,8 @@ from fedsift.methods.vfps.messages import (
     divided,
 )
 from fedsift.methods.vfps.search import Found, Group, Players
-from fedsift.protocol import Absent, Network, Protocol, PublicArray, Role
-from fedsift.protocol.network import blaming
+from fedsift.protocol import Network, Protocol, PublicArray, RemoteRole, Role
+from fedsift.protocol.network import errors_belong_to
 from fedsift.protocol.resume import ResumableDriver
 
 Floats = npt.NDArray[np.float64]
@@ -211,7 +211,7 @@ class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGRE
         caps = {name: reply.cap_bits for name, reply in zip(names, replies, strict=True)}
         cap = max(caps.values())
         for name, reply in zip(names, replies, strict=True):
-            with blaming(name, "Introduction", 1):
+            with errors_belong_to(name, "Introduction", 1):
                 check_cap(reply.cap_bits)
                 sealed = deal(self._secret, key, reply.key)
             secrets[name] = SharedSecret(key.public, sealed, self._owner.keys, cap)
@@ -357,7 +357,7 @@ class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGRE
                 raise too_few_rows()
             ask = wanted(number, members, PublicArray.of(np.array(pending)), depth)
             reply = (await net.ask(AGGREGATOR, ask, answer))[0]
-            with self.clock("rank"), blaming(AGGREGATOR, wanted.__name__, 0):
+            with self.clock("rank"), errors_belong_to(AGGREGATOR, wanted.__name__, 0):
                 ids = divided(reply.ids, reply.lengths, len(pending))
                 ranks = [
                     n_read[run] + np.arange(1, len(some) + 1)
@@ -379,7 +379,7 @@ class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGRE
         cut = PublicArray.of(np.array([depths[run] for run in queries]))
         stopped = Stop(number, PublicArray.of(runs), cut)
         told = (await net.ask(AGGREGATOR, stopped, Candidates))[0]
-        with blaming(AGGREGATOR, "Stop", 0):
+        with errors_belong_to(AGGREGATOR, "Stop", 0):
             ids = divided(told.ids, told.lengths, len(runs))
         return [orders[run][some] for run, some in zip(queries, ids, strict=True)]
 
@@ -403,7 +403,7 @@ class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGRE
         for i, (form, batch) in enumerate(batches):
             ask = GroupsWanted(chunk.number, tuple(batch), form, last and i == len(batches) - 1)
             reply = (await net.ask(AGGREGATOR, ask, FORMS[form]))[0]
-            with self.clock("decrypt"), blaming(AGGREGATOR, "GroupsWanted", 0):
+            with self.clock("decrypt"), errors_belong_to(AGGREGATOR, "GroupsWanted", 0):
                 for group, sealed in zip(batch, reply.sums, strict=True):
                     vector = blinding.open_vector(self._owner, sealed, length)
                     terms[group] = np.array(
@@ -440,15 +440,15 @@ def build_nodes(
 ) -> dict[str, Sequence[Role]]:
     """One node per party and one for the aggregator; the label holder leads."""
     own = label_holder if label_holder in tables else None
-    leader: Role = Absent(Leader)
-    if not is_elsewhere(target):
+    leader: Role = RemoteRole(Leader)
+    if not is_remote(target):
         leader = Leader(target, own, params, label_holder, checkpoints)
     nodes: dict[str, Sequence[Role]] = {}
     for party in dict.fromkeys((label_holder, *tables)):
         roles: list[Role] = [leader] if party == label_holder else []
         if party in tables:
-            role: Role = Absent(Participant)
-            if not is_elsewhere(tables[party]):
+            role: Role = RemoteRole(Participant)
+            if not is_remote(tables[party]):
                 role = Participant(tables[party], params, checkpoints)
             roles.append(role)
         nodes[party] = tuple(roles)

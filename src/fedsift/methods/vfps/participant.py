@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from fedsift.crypto import shuffle
 from fedsift.crypto.masking import MaskingKey
-from fedsift.crypto.vectors.api import VectorGuest
+from fedsift.crypto.vectors.api import VectorEvaluator
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import AlignmentError, BadFrame, ParameterError, UndeclaredFlow
@@ -63,7 +63,7 @@ class Participant(Resumable, name="participant", signals=PARTICIPANT_SIGNALS):
         self._n_participants = 0
         self._secret = b""
         self._cap = local.CAP_BITS
-        self._guest: VectorGuest | None = None
+        self._evaluator: VectorEvaluator | None = None
         self._rows: dict[int, int] = {}
         self._rankings: dict[int, local.Ranking] = {}
         self._rounded: set[int] = set()
@@ -94,7 +94,7 @@ class Participant(Resumable, name="participant", signals=PARTICIPANT_SIGNALS):
     async def take_secret(self, told: SharedSecret, net: Network) -> None:
         """The secret of all shuffles, and the key to encrypt under."""
         self._secret = shuffle.receive(told.secret, self._key, told.dealer)
-        self._guest = join_sums(told.keys)
+        self._evaluator = join_sums(told.keys)
         self._cap = local.check_cap(told.cap_bits)
         if not 0 < self._cap < local.part_bits(self._n_participants):
             raise ParameterError(
@@ -190,8 +190,8 @@ class Participant(Resumable, name="participant", signals=PARTICIPANT_SIGNALS):
     async def parts(self, ask: CandidatesWanted, net: Network) -> PartialDistances:
         """Encrypt the own part of the distances to the candidates, many queries together."""
         runs = ask.runs.array().tolist()
-        guest = self._joined_guest()
-        step, pieces = alignment(guest), []
+        evaluator = self._joined_evaluator()
+        step, pieces = alignment(evaluator), []
         lists = [None] * len(runs) if ask.all_rows else divided(ask.ids, ask.lengths, len(runs))
         with self.clock("rank"):
             for run, ids in zip(runs, lists, strict=True):
@@ -202,7 +202,7 @@ class Participant(Resumable, name="participant", signals=PARTICIPANT_SIGNALS):
                 self._rankings.pop(run, None)
         with self.clock("encrypt"):
             flat = np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
-            return PartialDistances(seal_vector(guest, flat))
+            return PartialDistances(seal_vector(evaluator, flat))
 
     @handles(Choice)
     async def take_choice(self, told: Choice, net: Network) -> None:
@@ -226,10 +226,10 @@ class Participant(Resumable, name="participant", signals=PARTICIPANT_SIGNALS):
             "remarks": self._remarks,
         }
 
-    def _joined_guest(self) -> VectorGuest:
-        if self._guest is None:
+    def _joined_evaluator(self) -> VectorEvaluator:
+        if self._evaluator is None:
             raise too_early("distances", "the leader's key")
-        return self._guest
+        return self._evaluator
 
     def _order(self, run: int) -> shuffle.SecretOrder:
         if not self._secret or run not in self._rows:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-from fedsift.costs.counts import Ring, Tally
+from fedsift.costs.counts import Counts, Ring
 from fedsift.costs.paillier import PaillierWork
 from fedsift.crypto.vectors.bgv import plan_vector
 from fedsift.crypto.wire import PublicKeys
@@ -36,7 +36,7 @@ class Vectors(Protocol):
         """The same after a blinded sum."""
         ...
 
-    def set_up(self, n_guests: int) -> None:
+    def set_up(self, n_evaluators: int) -> None:
         """The owner makes keys, the others read them."""
         ...
 
@@ -58,7 +58,7 @@ class SealVectors:
 
     step = 1
 
-    def __init__(self, tally: Tally, scheme: str) -> None:
+    def __init__(self, tally: Counts, scheme: str) -> None:
         self._plan = plan_vector(scheme, VALUE_BITS)
         self._n_primes = len(self._plan.parameters)
         self._ring = Ring(tally, self._plan.parameters[0])
@@ -76,11 +76,11 @@ class SealVectors:
         """See :class:`Vectors`."""
         return self._count(length), self._ring.result_bytes
 
-    def set_up(self, n_guests: int) -> None:
+    def set_up(self, n_evaluators: int) -> None:
         """See :class:`Vectors`."""
         for _ in range(self._n_primes):
             self._ring.make_keys("encrypt", 0)
-            self._ring.do("encrypt", "switch key read", n_guests / 3)
+            self._ring.do("encrypt", "switch key read", n_evaluators / 3)
 
     def encrypt(self, length: int, n_vectors: int) -> None:
         """See :class:`Vectors`."""
@@ -100,7 +100,7 @@ class SealVectors:
 class PaillierVectors:
     """Under Paillier: numbers are packed, and every query begins a new ciphertext."""
 
-    def __init__(self, tally: Tally, security_bits: int) -> None:
+    def __init__(self, tally: Counts, security_bits: int) -> None:
         self._work = PaillierWork(tally, security_bits)
         self._tally = tally
         bits = self._work.key_bits
@@ -108,7 +108,7 @@ class PaillierVectors:
         numbers = {"key_bits": bits, "security_bits": security_bits, "value_bits": VALUE_BITS}
         self.keys = PublicKeys("paillier", numbers, ())
         self.key_bytes = [self._work.public_key_bytes]
-        self._guests_began = False
+        self._evaluators_began = False
 
     def fresh(self, length: int) -> tuple[int, int]:
         """See :class:`Vectors`."""
@@ -116,13 +116,13 @@ class PaillierVectors:
 
     result = fresh
 
-    def set_up(self, n_guests: int) -> None:
+    def set_up(self, n_evaluators: int) -> None:
         """See :class:`Vectors`; the owner checks its own key too."""
         self._work.do("encrypt", "key")
-        self._work.do("encrypt", "join", n_guests + 1)
+        self._work.do("encrypt", "join", n_evaluators + 1)
         self._work.do("evaluate", "tables", 0.5)
         # All but the aggregator encrypt, each with a table of its own.
-        self._work.do("encrypt", "tables public", n_guests - 1)
+        self._work.do("encrypt", "tables public", n_evaluators - 1)
 
     def encrypt(self, length: int, n_vectors: int) -> None:
         """See :class:`Vectors`."""
@@ -150,7 +150,7 @@ class PlainVectors:
     step = 1
     _WIDTH = VALUE_BITS // 8 + 1
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: Counts) -> None:
         self._tally = tally
         self.keys = PublicKeys("plain", {"value_bits": VALUE_BITS, "security_bits": 0}, ())
         self.key_bytes: list[int] = []
@@ -161,7 +161,7 @@ class PlainVectors:
 
     result = fresh
 
-    def set_up(self, n_guests: int) -> None:
+    def set_up(self, n_evaluators: int) -> None:
         """See :class:`Vectors`: there are no keys."""
 
     def encrypt(self, length: int, n_vectors: int) -> None:
@@ -178,7 +178,7 @@ class PlainVectors:
         self._tally.do("decrypt", "open number", n_sums * length)
 
 
-def vectors_of(tally: Tally, scheme: str, security_bits: int) -> Vectors:
+def vectors_of(tally: Counts, scheme: str, security_bits: int) -> Vectors:
     """The kernel of a scheme."""
     if scheme == "plain":
         return PlainVectors(tally)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedsift.data.ids import Ids
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.errors import FedsiftError
 from fedsift.jobs import align
 from fedsift.lab.attacks.align import psi_probing
@@ -38,7 +38,7 @@ def _aligned(held: Ids, asked: Ids, least: int) -> tuple[np.ndarray, tuple[Discl
     """Rows of the prober's list that are common, and who learned what."""
     policies = {"holder": Policy(min_rows=least)}
     nodes = align.build_nodes({"prober": asked, "holder": held}, "prober", policies)
-    outcome = run_embedded(align.PROTOCOL, nodes)
+    outcome = run_local(align.PROTOCOL, nodes)
     (leader,) = nodes["prober"]
     return leader.facts()["rows"], outcome.ledger.rows()
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.data import Federation
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.engine.outcome import Outcome
 from fedsift.lab.attacks.dcfs import anchor_inversion, anchor_membership
 from fedsift.methods.dcfs import coordinator as dcfs
@@ -64,7 +64,7 @@ def record(
         Rows like the victim's that did not take part.
     """
     nodes = dcfs.build_nodes(Federation.horizontal(dict(parties)).tables, params)
-    outcome = run_embedded(dcfs.PROTOCOL, nodes, keep_frames=True)
+    outcome = run_local(dcfs.PROTOCOL, nodes, keep_frames=True)
     return read(outcome, nodes, params, parties[victim], strangers, victim, attacker)
 
 

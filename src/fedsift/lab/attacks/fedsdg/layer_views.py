@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.data import Federation
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.methods.fedsdg import label_holder as fedsdg
 from fedsift.methods.fedsdg.feature_holder import FeatureHolder
 from fedsift.methods.fedsdg.layer import packed
@@ -118,14 +118,14 @@ class CuriousLabelHolder(fedsdg.LabelHolder):
 
         async def open_layer(net: Any, **options: Any) -> None:
             await opened(net, **options)
-            for party, guest in layer._guests.items():
-                self._watch_guest(party, guest)
+            for party, evaluator in layer._evaluators.items():
+                self._watch_evaluator(party, evaluator)
 
         async def seen_forward(rows: Integers, net: Any, *, training: bool) -> Floats:
             shares = {p: s.copy() for p, s in layer.weights().items()}
             outputs: Floats = await forward(rows, net, training=training)
             exact = np.ldexp(outputs, self._params.numbers.output_bits).astype(np.int64)
-            masks = {p: g.output_mask(len(rows)).copy() for p, g in layer._guests.items()}
+            masks = {p: g.output_mask(len(rows)).copy() for p, g in layer._evaluators.items()}
             self.notes.labels.append(LabelHolderView(rows.copy(), training, exact, shares, masks))
             return outputs
 
@@ -135,8 +135,8 @@ class CuriousLabelHolder(fedsdg.LabelHolder):
 
         layer.open, layer.forward, layer.backward = open_layer, seen_forward, seen_backward
 
-    def _watch_guest(self, party: str, guest: Any) -> None:
-        take_share = guest.take_share
+    def _watch_evaluator(self, party: str, evaluator: Any) -> None:
+        take_share = evaluator.take_share
 
         def seen_share(sent: Any, own_weights: Integers) -> None:
             own = own_weights * (self.weakness is not Weakness.OWN_START)
@@ -144,10 +144,10 @@ class CuriousLabelHolder(fedsdg.LabelHolder):
             self.notes.own_half.setdefault(party, own)
             take_share(sent, own)
 
-        guest.take_share = seen_share
+        evaluator.take_share = seen_share
         if self.weakness is Weakness.NO_MASKS:
-            masks = guest._guest.masks
-            guest._guest.masks = lambda kind: masks(kind) * 0
+            masks = evaluator._evaluator.masks
+            evaluator._evaluator.masks = lambda kind: masks(kind) * 0
 
 
 class CuriousFeatureHolder(FeatureHolder):
@@ -225,7 +225,7 @@ def record(
         watching = CuriousFeatureHolder(federation.tables[party], params, len(others))
         watching.watch(weakness)
         nodes[party] = (watching,)
-    outcome = run_embedded(
+    outcome = run_local(
         fedsdg.PROTOCOL, nodes, keep_frames=keep_frames, protected=params.scheme != "plain"
     )
     return Recording(

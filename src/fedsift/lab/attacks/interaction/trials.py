@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation, split_vertical
-from fedsift.engine import run_embedded
+from fedsift.engine import run_local
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.interaction import (
     blinding as interaction_blinding,
@@ -67,7 +67,7 @@ def _run(bare: bool, seed: int) -> tuple[Stage, Floats]:
     nodes = interaction.build_nodes(
         federation.tables, federation.label_holder, federation.target, federation.n_rows, params
     )
-    outcome = run_embedded(interaction.PROTOCOL, nodes, keep_frames=True, protected=not bare)
+    outcome = run_local(interaction.PROTOCOL, nodes, keep_frames=True, protected=not bare)
     return Stage(interaction.PROTOCOL, nodes, outcome), X
 
 
