@@ -66,7 +66,7 @@ def test_with_scores_the_label_holder_gets_no_counts():
 def test_masked_products_do_not_depend_on_the_bins():
     """The label holder decrypts u and v itself: they are uniform whatever the bins are."""
     from fedsift.crypto.columns.api import BinnedRows, ColumnSpec
-    from fedsift.crypto.columns.bgv import BGVColumnOwner, BGVColumnEvaluator
+    from fedsift.crypto.columns.bgv import BGVColumnEvaluator, BGVColumnOwner
 
     n = 64
     y = np.where(np.arange(n) % 2, 1, -1)[:, None]
