@@ -16,16 +16,16 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 faults: $(STAMP)
-	$(BIN)/python -m pytest -m faults tests/runtimes
+	$(BIN)/python -m pytest -m faults tests/system
 
-# Chromium and what drives it; 'make test' skips tests/browser on machines without.
+# Chromium and what drives it; 'make test' skips tests/system/browser on machines without.
 browser: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[browser]'
 	command -v chromium > /dev/null || { apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium; }
 
 browser-tests: browser
-	FEDSIFT_BROWSER=required $(BIN)/python -m pytest tests/browser
+	FEDSIFT_BROWSER=required $(BIN)/python -m pytest tests/system/browser
 
 screenshots: browser
 	$(BIN)/python docs/make_screenshots.py

@@ -30,7 +30,7 @@ FENCE = re.compile(
 INLINE = re.compile(r"`fedsift ([^`\n]+)`")
 SHELLS = ("bash", "console", "sh")
 RUN_ELSEWHERE = {
-    "docs/resume.md": "tests/resume/test_resume_page.py",
+    "docs/resume.md": "tests/docs/test_resume_page.py",
     "docs/chains.md": "tests/docs/test_chains_page.py",
 }
 MOST_NOT_RUN = 18
