@@ -22,7 +22,7 @@ test: $(STAMP)
 faults: $(STAMP)
 	$(PYTEST) -m faults tests/system
 
-# Statements of the package that tests run; CONTRIBUTING.md has the number to keep.
+# Statements of the package that tests run; tests/README.md has the number to keep.
 coverage: $(STAMP)
 	$(PYTEST) $(TWO_WORKERS) --cov=fedsift --cov-report=term:skip-covered
 
