@@ -121,6 +121,8 @@ def test_no_kit_allows_the_echo(tmp_path):
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.xdist_group("federation")
+@pytest.mark.slow(30)
 def test_the_smallest_profile():
     pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed")
     lines = []

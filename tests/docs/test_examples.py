@@ -96,6 +96,8 @@ def done():
 
 
 @pytest.mark.timeout(400)  # on a machine with other work to do
+@pytest.mark.xdist_group("pages")
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("page", WITH_PYTHON)
 def test_python_blocks_run(page, folder, monkeypatch):
     monkeypatch.chdir(folder)
@@ -106,6 +108,8 @@ def test_python_blocks_run(page, folder, monkeypatch):
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.xdist_group("pages")
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("page", WITH_COMMANDS)
 def test_commands_run(page, folder, done, monkeypatch):
     monkeypatch.chdir(folder)

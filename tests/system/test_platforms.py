@@ -54,6 +54,7 @@ CODE = textwrap.dedent(
 )
 
 
+@pytest.mark.slow(20)
 def test_everything_but_federations_runs_without_posix(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", CODE], cwd=tmp_path, capture_output=True, text=True,

@@ -12,6 +12,8 @@ from fedsift.lab.attacks.fedsdg.layer_views import record
 from fedsift.methods.fedsdg.messages import Gradients
 from helpers.fedsdg import moons, params, parties
 
+pytestmark = pytest.mark.xdist_group("gradients")
+
 SEEDS = (0, 1, 2)
 
 

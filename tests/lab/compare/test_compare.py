@@ -17,6 +17,8 @@ from fedsift.lab.compare.cells import Contestant
 from fedsift.lab.compare.journal import Journal
 from fedsift.lab.peers import PEERS, missing_package, peer_named, peer_selection
 
+pytestmark = pytest.mark.xdist_group("comparisons")
+
 PLAIN = {"security": "plain", "verify": False, "models": ["knn"], "folds": 2, "permutations": 1}
 
 

@@ -21,7 +21,11 @@ from fedsift.report.live_server import LiveServer
 from fedsift.result import Disclosure
 from helpers.reports import METHODS, TITLES, result_of, small_comparison
 
-pytestmark = pytest.mark.timeout(400)  # a browser on a busy machine is slow
+pytestmark = [
+    pytest.mark.timeout(400),  # a browser on a busy machine is slow
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.slow(2),
+]
 
 WAIT = 60_000
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]

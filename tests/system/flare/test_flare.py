@@ -24,7 +24,11 @@ from helpers.flare import CHAINS, HORIZONTAL, METHODS, PARTIES, POLICIES
 
 pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed")
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("federation"),
+    pytest.mark.slow(18),
+]
 
 PREDICTED = ("interaction", "fedsdg", "dcfs")
 """Methods of this file whose plan is compared with what they sent; tests/costs has all of them."""

@@ -12,7 +12,11 @@ from fedsift.result import SelectionResult
 
 pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed")
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("federation"),
+    pytest.mark.slow(25),
+]
 
 
 def test_a_federation_on_one_machine_tells_prediction_against_reality(tmp_path):

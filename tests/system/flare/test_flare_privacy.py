@@ -6,7 +6,11 @@ from fedsift.cli.prepare import prepare, read_job
 from helpers.flare import HORIZONTAL, METHODS, PARTIES
 
 pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed")
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("federation"),
+    pytest.mark.slow(18),
+]
 
 POLICY = {"min_bin_size": 1, "max_release_epsilon": 900_000}
 JOBS = {

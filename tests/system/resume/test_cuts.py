@@ -19,6 +19,8 @@ from helpers.resume import (
     watched,
 )
 
+pytestmark = pytest.mark.xdist_group("resume")  # undisturbed runs are kept for all tests
+
 
 def cuts(total):
     """The first and the last message, and some in between."""

@@ -15,6 +15,8 @@ from fedsift.methods.vfps.participant import Participant
 from fedsift.protocol import PublicArray
 from helpers.resume import CASES, cut_run, n_messages
 
+pytestmark = pytest.mark.xdist_group("resume")  # undisturbed runs are kept for all tests
+
 N_ROWS = 48
 NEUTRAL = ("coordinator", "third-party", "cloud", "aggregator")
 

@@ -13,6 +13,8 @@ from fedsift.protocol import resume
 from fedsift.protocol.resume import Resumable
 from helpers.resume import CASES, assert_same, cut_run, n_messages, undisturbed
 
+pytestmark = pytest.mark.xdist_group("resume")  # undisturbed runs are kept for all tests
+
 
 def interrupted(name, tmp_path, share=0.6):
     """A directory with the checkpoints of a run that was cut off, and its content."""

@@ -15,6 +15,8 @@ from fedsift.jobs.run import LocalParty
 from fedsift.jobs.spec import JointJob, JointStep
 from helpers.joint import CLASSES, at_sites, columns_homes, people, rows_homes
 
+pytestmark = pytest.mark.xdist_group("chain")
+
 PLAIN = {"security": "plain"}
 NETWORK = PLAIN | {
     "max_epochs": 2,
