@@ -3,29 +3,37 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# What runs tests; .ci/run gives those that fail a second try.
+PYTEST := $(BIN)/python -m pytest
+# Tests of one group share a worker; tests/conftest.py puts what takes long first.
+TWO_WORKERS := -n 2 --dist loadgroup --no-loadscope-reorder
 # One thread per numerical library: parallelism comes from test processes and our own threads.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test faults browser browser-tests screenshots check fix docs golden reproduce bench bench-check clean
+.PHONY: demo test coverage faults browser browser-tests screenshots check fix docs golden reproduce bench bench-check clean
 
 demo: $(STAMP)
 	$(BIN)/fedsift demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) $(TWO_WORKERS)
 
 faults: $(STAMP)
-	$(BIN)/python -m pytest -m faults tests/runtimes
+	$(PYTEST) -m faults tests/system
 
-# Chromium and what drives it; 'make test' skips tests/browser on machines without.
+# Statements of the package that tests run; tests/README.md has the number to keep.
+coverage: $(STAMP)
+	$(PYTEST) $(TWO_WORKERS) --cov=fedsift --cov-report=term:skip-covered
+
+# Chromium and what drives it; 'make test' skips tests/system/browser on machines without.
 browser: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[browser]'
 	command -v chromium > /dev/null || { apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium; }
 
 browser-tests: browser
-	FEDSIFT_BROWSER=required $(BIN)/python -m pytest tests/browser
+	FEDSIFT_BROWSER=required $(PYTEST) tests/system/browser
 
 screenshots: browser
 	$(BIN)/python docs/make_screenshots.py
@@ -57,7 +65,7 @@ bench: $(STAMP)
 
 # Committed result files, the limits they meet, and the pages made from them.
 bench-check: $(STAMP)
-	$(BIN)/python -m pytest benchmarks/checks
+	$(PYTEST) benchmarks/checks
 
 clean:
 	rm -rf $(VENV) fedsift-demo site build dist src/*.egg-info

@@ -1,6 +1,7 @@
 """Shared set-up: deterministic property tests and no stray environment."""
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import hypothesis
@@ -10,15 +11,25 @@ hypothesis.settings.register_profile("fedsift", deadline=None, max_examples=60, 
 hypothesis.settings.load_profile("fedsift")
 
 
-FIRST = ("test_flare.py", "test_interaction_sklearn.py", "test_runtime_bench.py")
-"""Files with federations of processes spend much of their time waiting: they start first, not both
-at the same moment, so that the rest of the suite fills the pauses instead of following them."""
+def pytest_collection_modifyitems(config, items):
+    """With several workers, what takes long starts first, so that all end at about the same time.
+
+    Tests of one ``xdist_group`` share a worker and count together.
+    """
+    if not config.getoption("loadgroup", False):
+        return
+    seconds = Counter()
+    for item in items:
+        seconds[group_of(item)] += max(
+            (mark.args[0] for mark in item.iter_markers("slow")), default=0
+        )
+    items.sort(key=lambda item: -seconds[group_of(item)])
 
 
-def pytest_collection_modifyitems(items):
-    """Long files first; the others stay in their order."""
-    places = {name: place for place, name in enumerate(FIRST)}
-    items.sort(key=lambda item: places.get(item.path.name, len(FIRST)))
+def group_of(item):
+    """The group of a test; a test without one is a group of its own."""
+    mark = item.get_closest_marker("xdist_group")
+    return mark.args[0] if mark else item.nodeid
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,9 @@ import pytest
 
 from benchmarks.pages.writer import ROOT, load
 from benchmarks.suites.runtime.jobs import ID, LABEL
-from cli.cli_helpers import call
 from fedsift.config.toml_write import toml_text
 from fedsift.costs import flare
+from helpers.cli import call
 
 RUNTIME = load("runtime")
 ROWS = {row["case"]: row for row in RUNTIME["rows"]}

@@ -3,7 +3,7 @@
 """Paper 003, DCFS: Tables 1 to 3, figures 1 to 3.
 
 Rankings are computed with all rows in one place (``fedsift.methods.dcfs.anchor.collaborate``), which is
-what the protocol computes (``tests/methods/test_dcfs.py``). DCFS is the paper's own variant here:
+what the protocol computes (``tests/methods/dcfs/test_dcfs.py``). DCFS is the paper's own variant here:
 its target, and 500 anchors per party between that party's smallest and largest values.
 
 The paper mentions no scaling. Without selection, raw pixels give the accuracies that it prints for

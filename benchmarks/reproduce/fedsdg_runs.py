@@ -3,7 +3,7 @@
 """Runs for paper 000, FedSDG-FS; what they say about its cells is in :mod:`.fedsdg`.
 
 Trainings are plain (``security="plain"``): encrypted ones are the same to the last bit, which
-``tests/methods/test_fedsdg.py`` and the suite ``fedsdg`` show. Splits are those of that suite: a
+``tests/methods/fedsdg/test_fedsdg.py`` and the suite ``fedsdg`` show. Splits are those of that suite: a
 fifth of the rows is set aside before anything else and looked at once. Rounds are epochs here, and
 where a figure follows the training round by round, validation rows taken from the training rows
 stand for the paper's test rows.

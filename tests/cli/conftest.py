@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.cli_helpers import Workshop
+from helpers.cli import Workshop
 
 
 @pytest.fixture

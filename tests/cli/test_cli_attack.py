@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from cli.cli_helpers import CELL, call
 from fedsift.lab.attacks import suite as attack_suite
 from fedsift.lab.attacks.attack import Trial
+from helpers.cli import CELL, call
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from cli.cli_helpers import CELL, Outcome, Workshop, call
+from helpers.cli import CELL, Outcome, Workshop, call
 
 
 def assert_refused(workshop: Workshop, outcome: Outcome, code: str, *words: str) -> None:

@@ -11,12 +11,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import fedsift as fs
-from cli.cli_helpers import CELL, call
 from fedsift.cli import app
 from fedsift.cli.common import typed
 from fedsift.cli.mistakes import show
 from fedsift.cli.prepare import read_job
 from fedsift.errors import JobError
+from helpers.cli import CELL, call
 
 BAD = """\
 [job]

@@ -15,11 +15,11 @@ from rich.console import Console
 
 import fedsift
 import fedsift as fs
-from cli.cli_helpers import CELL, call
 from fedsift.cli import doctor
 from fedsift.cli.tables import live_progress
 from fedsift.data import catalog
 from fedsift.engine.session import Progress
+from helpers.cli import CELL, call
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

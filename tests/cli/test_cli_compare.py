@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from cli.cli_helpers import CELL, call
 from fedsift.errors import ParameterError
 from fedsift.lab.compare import Comparison, cells
+from helpers.cli import CELL, call
 
 QUICK = """
 [compare]

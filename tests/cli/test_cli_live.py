@@ -7,7 +7,6 @@ import urllib.request
 
 import pytest
 
-from cli.cli_helpers import CELL
 from fedsift.cli.live import Page
 from fedsift.deploy.submit import JobState
 from fedsift.methods.filter.label_holder import FeatureHolder
@@ -15,6 +14,7 @@ from fedsift.methods.filter.messages import Introduction
 from fedsift.report.live import LiveView
 from fedsift.report.live_server import LiveServer
 from fedsift.result import SelectionResult
+from helpers.cli import CELL
 
 DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 

@@ -3,7 +3,7 @@
 import pytest
 
 import fedsift as fs
-from joint_helpers import at_sites, columns_homes, horizontal, rows_homes, run_joint, vertical
+from helpers.joint import at_sites, columns_homes, horizontal, rows_homes, run_joint, vertical
 
 EDGES = [-0.5, 0.5, 1.5]
 

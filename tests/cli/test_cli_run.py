@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import fedsift as fs
-from cli.cli_helpers import CELL, call
 from fedsift.engine.session import Session
 from fedsift.methods.filter.label_holder import FeatureHolder
 from fedsift.methods.filter.messages import Introduction
+from helpers.cli import CELL, call
 
 NAMES = ["ledger.jsonl", "report.html", "result.json"]
 

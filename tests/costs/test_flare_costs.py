@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from benchmarks.suites.runtime.jobs import ID, LABEL
-from cli.cli_helpers import call
 from fedsift.config.toml_write import toml_text
 from fedsift.costs import flare
+from helpers.cli import call
 
 
 def job_file(folder, method, parameters, parties, *, engine, setting="vertical", ids=False):

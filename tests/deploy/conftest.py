@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from deploy.deploy_helpers import write_project
 from fedsift.deploy.kits import load_kit, make_kits
 from fedsift.deploy.project import load_project
+from helpers.deploy import write_project
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from cli.cli_helpers import Workshop, call
-from deploy.deploy_helpers import ANN, files_of, write_project
 from fedsift.deploy.kits import load_kit, share_keys
 from fedsift.deploy.site_files import settings_file
+from helpers.cli import Workshop, call
+from helpers.deploy import ANN, files_of, write_project
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from deploy.deploy_helpers import ANN, content, files_of, write_project
 from fedsift.deploy.flare import files as flare_files
 from fedsift.deploy.kits import load_kit, make_kits
 from fedsift.deploy.project import load_project
 from fedsift.errors import ConfigError, FileProblem
+from helpers.deploy import ANN, content, files_of, write_project
 
 MEMBER = {
     "README.txt",

@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from deploy.deploy_helpers import ANN
 from fedsift.deploy import processes
 from fedsift.deploy.kits import load_kit, share_keys
 from fedsift.deploy.party import PartyData, set_party
 from fedsift.errors import ConfigError, FileProblem, JobError, MemberDown
+from helpers.deploy import ANN
 
 pytest.importorskip("psutil", reason="the extra fedsift[flare] is not installed")
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from deploy.deploy_helpers import ANN, write_project
 from fedsift.deploy.project import Submitter, load_project
 from fedsift.errors import FileProblem, JobError
+from helpers.deploy import ANN, write_project
 
 
 def test_a_project_is_read(tmp_path):

@@ -7,7 +7,6 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from deploy.deploy_helpers import ANN
 from fedsift.config.job import load_job
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy.flare import hub_session
@@ -43,6 +42,7 @@ from fedsift.jobs.chain_model import ChainModel
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.registry import schemas
 from fedsift.result import SelectionResult
+from helpers.deploy import ANN
 
 JOB = """
 [job]

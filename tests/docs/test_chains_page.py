@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.cli_helpers import call
 from fedsift.cli.prepare import read_job
+from helpers.cli import call
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "chains.md").read_text(encoding="utf-8")

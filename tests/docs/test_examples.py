@@ -30,7 +30,7 @@ FENCE = re.compile(
 INLINE = re.compile(r"`fedsift ([^`\n]+)`")
 SHELLS = ("bash", "console", "sh")
 RUN_ELSEWHERE = {
-    "docs/resume.md": "tests/resume/test_resume_page.py",
+    "docs/resume.md": "tests/docs/test_resume_page.py",
     "docs/chains.md": "tests/docs/test_chains_page.py",
 }
 MOST_NOT_RUN = 18
@@ -96,6 +96,8 @@ def done():
 
 
 @pytest.mark.timeout(400)  # on a machine with other work to do
+@pytest.mark.xdist_group("pages")
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("page", WITH_PYTHON)
 def test_python_blocks_run(page, folder, monkeypatch):
     monkeypatch.chdir(folder)
@@ -106,6 +108,8 @@ def test_python_blocks_run(page, folder, monkeypatch):
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.xdist_group("pages")
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("page", WITH_COMMANDS)
 def test_commands_run(page, folder, done, monkeypatch):
     monkeypatch.chdir(folder)

@@ -11,6 +11,9 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 pytest.importorskip("mkdocs")
+
+pytestmark = [pytest.mark.xdist_group("site"), pytest.mark.slow(3)]
+
 ROOT = Path(__file__).resolve().parents[2]
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src"}
 

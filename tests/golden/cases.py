@@ -116,7 +116,7 @@ def run_at_sites(setting: str, *steps: tuple[str, dict[str, Any]]) -> Run:
         from fedsift.cli.prepare import prepare, read_job
         from fedsift.jobs.chain_joint import run_chain
         from fedsift.jobs.run import run_joint
-        from joint_helpers import at_sites
+        from helpers.joint import at_sites
 
         with tempfile.TemporaryDirectory() as name:
             ready = prepare(read_job(write_job(Path(name), setting, steps)))

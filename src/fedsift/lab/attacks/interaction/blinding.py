@@ -7,7 +7,7 @@ Leak  A server that cannot divide under encryption may be tempted to send numera
       common divisor of the two numbers returns ``r``; modulo a prime, continued fractions return
       numerator and denominator from their ratio alone.
 Fix   The protocol never sends such a pair: every opened number is either uniform or a finished
-      value with noise in its low bits (``tests/attacks/test_interaction_attacks.py``).
+      value with noise in its low bits (``tests/lab/attacks/test_interaction_attacks.py``).
 """
 
 from __future__ import annotations

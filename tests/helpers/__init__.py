@@ -1,0 +1,1 @@
+"""What several tests share: small tables, federations, jobs and runs."""
