@@ -21,6 +21,7 @@ from fedsift.engine.session import Address, Observer, Session
 from fedsift.engine.threads import one_thread_each
 from fedsift.errors import ParameterError
 from fedsift.protocol.codec import MAX_FRAME_BYTES
+from fedsift.protocol.message import Message
 from fedsift.protocol.policy import Policy
 from fedsift.protocol.protocol import Protocol, absent_parties, find_driver, placement_of
 from fedsift.protocol.remote_role import RemoteRole
@@ -33,6 +34,7 @@ def run_local(
     protocol: Protocol,
     nodes: Mapping[str, Sequence[Role]],
     *,
+    planned: Sequence[type[Message]] | None = None,
     policies: Mapping[str, Policy] | None = None,
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     max_frame_bytes: int = MAX_FRAME_BYTES,
@@ -47,6 +49,8 @@ def run_local(
     ----------
     nodes : mapping of party -> roles
         Exactly one of all roles is a driving one.
+    planned : sequence of Message types, optional
+        The messages that the plan showed; every other one is refused.
     timeout_seconds : float
         Limit of every single request.
     keep_frames : bool
@@ -67,6 +71,7 @@ def run_local(
     session = Session(
         protocol,
         placement_of(nodes),
+        planned=planned,
         policies=policies,
         max_frame_bytes=max_frame_bytes,
         keep_frames=keep_frames,

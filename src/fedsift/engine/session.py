@@ -3,7 +3,7 @@
 """One run of a protocol: the rules every message passes, whatever carries it.
 
 A runtime moves bytes. The session decides whether a message may be sent at all (declared flow, the
-sender's policy), turns it into a frame, and writes transcript and ledger. Every engine uses the
+plan of the run, the sender's policy), turns it into a frame, and writes transcript and ledger. Every engine uses the
 same session, so traffic and disclosures are counted the same way everywhere.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from fedsift.errors import BadFrame, FedsiftError, UndeclaredFlow
+from fedsift.errors import BadFrame, FedsiftError, UndeclaredFlow, UnplannedMessage
 from fedsift.protocol.codec import MAX_FRAME_BYTES, Codec, Done, Fault
 from fedsift.protocol.ledger import Ledger
 from fedsift.protocol.message import Message, sealed_parts
@@ -52,13 +52,18 @@ class Address:
 
 
 class Session:
-    """Codec, policies, transcript and ledger of one run."""
+    """Codec, plan, policies, transcript and ledger of one run.
+
+    ``planned`` are the messages that the plan showed; the session refuses every other one, whether
+    it is sent or received. Without a plan all messages of the protocol may pass.
+    """
 
     def __init__(
         self,
         protocol: Protocol,
         placement: Mapping[str, Sequence[str]],
         *,
+        planned: Sequence[type[Message]] | None = None,
         policies: Mapping[str, Policy] | None = None,
         max_frame_bytes: int = MAX_FRAME_BYTES,
         keep_frames: bool = False,
@@ -71,6 +76,7 @@ class Session:
         names = [cls.__name__ for cls in protocol.messages]
         self.transcript = Transcript(keep_frames=keep_frames, order=(*names, *self.placement))
         self.ledger = Ledger(protected=protected, order=(*names, *self.placement))
+        self._planned = frozenset(protocol.messages if planned is None else planned)
         self._policies = dict(policies or {})
         self._observer = observer
 
@@ -88,7 +94,7 @@ class Session:
         return self.codec.encode(message)
 
     def check_flow(self, message: Message, sender: Address, receiver: Address) -> None:
-        """Refuse a message between roles that it is not declared for."""
+        """Refuse a message between other roles than declared, or one that was not planned."""
         if isinstance(message, _UNDECLARED):
             return
         declaration = message.declaration
@@ -97,6 +103,12 @@ class Session:
                 f"{declaration.name} was sent {sender.role} -> {receiver.role}.",
                 f"It is declared {declaration.sender} -> {declaration.receiver}.",
                 "Send it only along its declared flow.",
+            )
+        if type(message) not in self._planned:
+            raise UnplannedMessage(
+                f"{declaration.name} is not in the plan of {self.protocol.name!r}.",
+                "A run sends only the messages that its plan showed.",
+                "Check that all parties run the same version; if they do, report the method.",
             )
 
     def _subjects(self, message: Message, sender: Address) -> tuple[str, ...]:

@@ -179,7 +179,7 @@ class ChainScript(ChainState):
                 here[party] = self._participant(party, found[party])
             else:
                 here[party] = chain.Neutral()
-        outcome = self._play(here, self._job.parties)
+        outcome = self._play(chain.AT_START, here, self._job.parties)
         agreed = [role.go_on_after for role in here.values() if isinstance(role, chain.Participant)]
         if self._coordinators_here:
             agreed = [outcome.value]
@@ -229,7 +229,7 @@ class ChainScript(ChainState):
                 here[party] = self._participant(party, n_rows=len(common[party]))
             else:
                 here[party] = chain.Neutral()
-        outcome = self._play(here, self._job.parties)
+        outcome = self._play(chain.ROWS_APART, here, self._job.parties)
         for role in here.values():
             if isinstance(role, chain.Participant):
                 apart = role.apart
@@ -318,7 +318,7 @@ class ChainScript(ChainState):
                 here[party] = self._participant(party)
             elif party in self._neutrals:
                 here[party] = chain.Neutral()
-        outcome = self._play(here, before if here else ())
+        outcome = self._play(chain.AFTER_A_STEP, here, before if here else ())
         self._step_outcome = outcome
         self._parties = parties
         for party, role in here.items():

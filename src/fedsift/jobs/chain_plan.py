@@ -36,6 +36,7 @@ from fedsift.methods.fedsdg.settings import params_for
 from fedsift.methods.needs import SetupNeeds
 from fedsift.protocol import RemoteRole
 from fedsift.protocol.policy import PlannedDisclosure, check_before
+from fedsift.protocol.protocol import placement_of
 
 
 class Opening(JointScript):
@@ -185,11 +186,9 @@ class Opening(JointScript):
         nodes = chain.build_nodes(coordinator, neutrals, job.parties, {})
         first = [self._foreseen(*stage) for stage in self._before()]
         if job.has_gaps and participants:
-            first.append(self._foreseen(chain.PROTOCOL, (chain.RowsApart,), nodes))
-        used = (
-            *((chain.Staying,) if participants else ()),
-            *((chain.StayingParties,) if neutrals else ()),
-        )
+            first.append(self._foreseen(chain.PROTOCOL, chain.ROWS_APART, nodes))
+        present = {role for roles in placement_of(nodes).values() for role in roles}
+        used = tuple(cls for cls in chain.AFTER_A_STEP if cls.declaration.receiver in present)
         later = self._foreseen(chain.PROTOCOL, used, nodes)
         own = {party: home.policy for party, home in self._homes.items()}
         sent = [pair for sends, _ in (*first, later) for pair in sends if pair[0] in own]

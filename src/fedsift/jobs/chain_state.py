@@ -26,7 +26,7 @@ from fedsift.jobs.chain_results import Rows
 from fedsift.jobs.run import LocalParty
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.fedsdg.messages import Params
-from fedsift.protocol import RemoteRole, Role
+from fedsift.protocol import Message, RemoteRole, Role
 from fedsift.result import SelectionResult
 
 Keep = Callable[[str, dict[str, Any]], None]
@@ -97,11 +97,17 @@ class ChainState:
         nothing = chain.StepsDone("", (), keeps=False)
         return chain.Participant(self._parties, self._columns[party], n_rows, done or nothing)
 
-    def _play(self, here: Mapping[str, Role], parties: tuple[str, ...]) -> Outcome:
+    def _play(
+        self,
+        used: tuple[type[Message], ...],
+        here: Mapping[str, Role],
+        parties: tuple[str, ...],
+    ) -> Outcome:
         nodes = chain.build_nodes(self._job.coordinator, self._neutrals, parties, here)
         return self._engine.run(
             chain.PROTOCOL,
             nodes,
+            planned=used,
             policies={party: home.policy for party, home in self._homes.items()},
             timeout_seconds=self._job.timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
             observer=self._observer,

@@ -238,7 +238,7 @@ class JointScript:
     def meet(self) -> tuple[Agreed, dict[str, Part]]:
         """Who brings what, and does everybody agree."""
         nodes = meeting.build_nodes(self._terms, self._seats(self._engine.home is not None))
-        self._play(meeting.PROTOCOL, nodes)
+        self._play(meeting.PROTOCOL, messages_used(self._terms), nodes)
         roles = {party: cast("_Attendee", nodes[party][0]) for party in self._homes}
         agreed = {party: _known(role) for party, role in roles.items()}
         parts = {
@@ -266,7 +266,7 @@ class JointScript:
         else:
             psi.library()
             nodes = align.build_nodes(ids, self._job.coordinator, policies)
-            self._play(align.PROTOCOL, nodes)
+            self._play(align.PROTOCOL, align.PROTOCOL.messages, nodes)
             rows = {party: nodes[party][0].facts()["rows"] for party in parts}
         n_common = len(next(iter(rows.values()))) if rows else 0
         self._remarks = [*rows_left_out(agreed.n_rows, n_common), *self._remarks]
@@ -298,14 +298,17 @@ class JointScript:
                     party, part.feature_names, own.get(party, {}), remarks_of(part)
                 )
         nodes = findings.build_nodes(coordinator, neutral, self._job.parties, here)
-        outcome = self._play(findings.PROTOCOL, nodes)
+        outcome = self._play(findings.PROTOCOL, self._after(agreed)[1], nodes)
         found: dict[str, findings.Found] | None = outcome.value
         return found
 
-    def _play(self, protocol: Protocol, nodes: Mapping[str, Any]) -> Outcome:
+    def _play(
+        self, protocol: Protocol, used: tuple[type[Message], ...], nodes: Mapping[str, Any]
+    ) -> Outcome:
         outcome = self._engine.run(
             protocol,
             nodes,
+            planned=used,
             policies={party: home.policy for party, home in self._homes.items()},
             timeout_seconds=self._job.timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
             observer=self._observer,

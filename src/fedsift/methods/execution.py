@@ -114,6 +114,7 @@ def execute(
     outcome = (engine or LOCAL_ENGINE).run(
         prepared.protocol,
         prepared.nodes,
+        planned=prepared.used,
         policies={party: policies.get(party, OPEN) for party in prepared.nodes},
         timeout_seconds=timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
         observer=observer,

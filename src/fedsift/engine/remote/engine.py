@@ -37,6 +37,7 @@ from fedsift.errors import (
     SiteUnreachable,
 )
 from fedsift.protocol.codec import Fault
+from fedsift.protocol.message import Message
 from fedsift.protocol.policy import Policy
 from fedsift.protocol.protocol import Protocol
 from fedsift.protocol.remote_role import RemoteRole
@@ -115,6 +116,7 @@ class SiteEngine:
         protocol: Protocol,
         nodes: Mapping[str, Sequence[Role]],
         *,
+        planned: Sequence[type[Message]] | None = None,
         policies: Mapping[str, Policy] | None = None,
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         protected: bool = True,
@@ -129,6 +131,7 @@ class SiteEngine:
             protocol,
             nodes,
             self._courier,
+            planned=planned,
             policies=policies,
             timeout_seconds=timeout_seconds,
             keep_frames=keep_frames,

@@ -42,6 +42,7 @@ class RemoteExchange(Exchange):
         nodes: Mapping[str, Sequence[Role]],
         courier: SiteClient,
         *,
+        planned: Sequence[type[Message]] | None,
         policies: Mapping[str, Policy] | None,
         timeout_seconds: float,
         keep_frames: bool,
@@ -67,6 +68,7 @@ class RemoteExchange(Exchange):
         session = Session(
             protocol,
             placement,
+            planned=planned,
             policies=policies,
             keep_frames=keep_frames,
             protected=protected,
