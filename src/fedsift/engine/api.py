@@ -46,8 +46,8 @@ class Engine(Interface):
         """Play one protocol to its end.
 
         At the site of the driving role the outcome holds what the driver learned and the counts of
-        all parties. Messages that are not ``planned`` are refused; without a plan, all of the
-        protocol may be sent. At every other site the value is None and the counts are what that site saw.
+        all parties. At every other site the value is None and the counts are what that site saw.
+        Messages that are not ``planned`` are refused; without a plan the whole protocol may pass.
         """
         ...
 

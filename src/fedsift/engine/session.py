@@ -3,8 +3,8 @@
 """One run of a protocol: the rules every message passes, whatever carries it.
 
 A runtime moves bytes. The session decides whether a message may be sent at all (declared flow, the
-plan of the run, the sender's policy), turns it into a frame, and writes transcript and ledger. Every engine uses the
-same session, so traffic and disclosures are counted the same way everywhere.
+plan of the run, the sender's policy), turns it into a frame, and writes transcript and ledger.
+Every engine uses the same session, so traffic and disclosures are counted the same way everywhere.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from fedsift.errors import ParameterError
 from fedsift.protocol import Message, Policy, Protocol, Role, Transcript
 from fedsift.protocol.policy import OPEN, PlannedDisclosure, check_before, check_epsilon
 from fedsift.protocol.protocol import placement_of
-from fedsift.protocol.resume import forget_finished
+from fedsift.protocol.resume import checkpoint_messages, forget_finished
 from fedsift.result import SelectionResult
 
 PolicyChoice = Policy | Mapping[str, Any] | None
@@ -114,7 +114,7 @@ def execute(
     outcome = (engine or LOCAL_ENGINE).run(
         prepared.protocol,
         prepared.nodes,
-        planned=prepared.used,
+        planned=(*prepared.used, *checkpoint_messages(prepared.protocol.roles[0])),
         policies={party: policies.get(party, OPEN) for party in prepared.nodes},
         timeout_seconds=timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
         observer=observer,
