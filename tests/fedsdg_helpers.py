@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedsift.data import split_vertical
-from fedsift.engine import run_local
+from fedsift.engine import Observer, run_local
 from fedsift.methods.fedsdg import label_holder as fedsdg
 from fedsift.methods.fedsdg.messages import Params
 
@@ -41,3 +41,13 @@ def train(federation, settings=None, nodes=None, **options):
     made.update(nodes or {})
     options.setdefault("protected", settings.scheme != "plain")
     return run_local(fedsdg.PROTOCOL, made, keep_frames=True, **options), made
+
+
+class EachEpoch(Observer):
+    """Calls a function with the entry of every epoch."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def epoch(self, entry):
+        self._function(entry)

@@ -19,7 +19,7 @@ from cli.cli_helpers import CELL, call
 from fedsift.cli import doctor
 from fedsift.cli.tables import live_progress
 from fedsift.data import catalog
-from fedsift.engine.session import Progress
+from fedsift.engine.observer import Progress
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

@@ -14,8 +14,8 @@ from typing import Protocol as Interface
 
 from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
 from fedsift.engine.local import run_local
+from fedsift.engine.observer import Observer
 from fedsift.engine.outcome import Outcome
-from fedsift.engine.session import Observer
 from fedsift.protocol.message import Message
 from fedsift.protocol.policy import Policy
 from fedsift.protocol.protocol import Protocol

@@ -16,8 +16,9 @@ from typing import TypeVar
 
 from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS, Exchange
 from fedsift.engine.node import Node
+from fedsift.engine.observer import Observer
 from fedsift.engine.outcome import Outcome, phase_seconds
-from fedsift.engine.session import Address, Observer, Session
+from fedsift.engine.session import Address, Session
 from fedsift.engine.threads import one_thread_each
 from fedsift.errors import ParameterError
 from fedsift.protocol.codec import MAX_FRAME_BYTES
@@ -80,7 +81,7 @@ def run_local(
     )
     workers = {name: Node(name, roles) for name, roles in nodes.items()}
     exchange = Exchange(session, workers, timeout_seconds)
-    driver.watcher = getattr(observer, "step", None)
+    driver.watcher = None if observer is None else observer.step
     start = time.perf_counter()
     try:
         door = exchange.door(Address(party, driver.role_name))

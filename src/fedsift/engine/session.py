@@ -9,12 +9,13 @@ Every engine uses the same session, so traffic and disclosures are counted the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from fedsift.engine.observer import Observer, Progress
 from fedsift.errors import BadFrame, FedsiftError, UndeclaredFlow, UnplannedMessage
 from fedsift.protocol.codec import MAX_FRAME_BYTES, Codec, Done, Fault
 from fedsift.protocol.ledger import Ledger
@@ -26,21 +27,6 @@ from fedsift.result import Disclosure
 
 _UNDECLARED = (Fault, Done)
 """Answers of the runtime itself: any role may send them, they carry no data."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What an observer is told after each message: counts and the ledger's row, never content."""
-
-    round_number: int
-    sender: str
-    receiver: str
-    message: str
-    n_bytes: int
-    learned: Disclosure | None = None
-
-
-Observer = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
@@ -78,7 +64,7 @@ class Session:
         self.ledger = Ledger(protected=protected, order=(*names, *self.placement))
         self._planned = frozenset(protocol.messages if planned is None else planned)
         self._policies = dict(policies or {})
-        self._observer = observer
+        self._observer = observer or Observer()
 
     def members(self, role: str) -> tuple[str, ...]:
         """Parties that play a role, in party order."""
@@ -165,9 +151,8 @@ class Session:
                 key_owner=owners[0] if len(owners) == 1 else (key or "-"),
                 n_bytes=len(frame),
             )
-        if self._observer is not None:
-            parties = sender.party, receiver.party
-            self._observer(Progress(round_number, *parties, name, len(frame), learned))
+        parties = sender.party, receiver.party
+        self._observer.message(Progress(round_number, *parties, name, len(frame), learned))
 
     def to_plain(self) -> dict[str, Any]:
         """Transcript and ledger so far as plain values, for a checkpoint."""

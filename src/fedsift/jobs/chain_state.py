@@ -16,7 +16,7 @@ from fedsift.data.part import Part
 from fedsift.data.state_files import State
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
 from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
-from fedsift.engine.session import Observer
+from fedsift.engine.observer import Watching, as_observer
 from fedsift.jobs import chain_messages as chain
 from fedsift.jobs import setup
 from fedsift.jobs.chain_files import StepFiles
@@ -40,7 +40,7 @@ class ChainState:
         job: JointJob,
         homes: Mapping[str, LocalParty],
         engine: Engine = LOCAL_ENGINE,
-        observer: Observer | None = None,
+        observer: Watching = None,
         place: Path | None = None,
         keep_own: Keep | None = None,
         keep_predictions: Callable[[str], None] | None = None,
@@ -48,7 +48,7 @@ class ChainState:
     ) -> None:
         self._job = job
         self._engine = engine
-        self._observer = observer
+        self._observer = as_observer(observer)
         self._place = place
         self._keep_own = keep_own
         self._keep_predictions = keep_predictions

@@ -12,10 +12,11 @@ from typing import ClassVar
 
 from fedsift.engine.exchange import Exchange, Request
 from fedsift.engine.node import Node
+from fedsift.engine.observer import Observer
 from fedsift.engine.outcome import phase_seconds
 from fedsift.engine.remote.client import SiteClient
 from fedsift.engine.remote.wire import Call, Count, Counts
-from fedsift.engine.session import Address, Observer, Session
+from fedsift.engine.session import Address, Session
 from fedsift.engine.threads import in_thread
 from fedsift.errors import BadFrame, ParameterError, UndeclaredFlow
 from fedsift.protocol.codec import Done, Fault
