@@ -33,6 +33,7 @@ one's own columns and files tell no more than their kind: names are their owner'
         SiteUnreachable    E405  a site does not answer on the line
         RunEnded           E406  another site, or the engine, ended the run
         MemberDown         E407  the hub or a member of a federation is not up
+        UnplannedMessage   E408  a message that the plan of the run does not show
       PolicyViolation      E501                      exit 4
 """
 
@@ -240,6 +241,12 @@ class UndeclaredFlow(ProtocolError):
     """A message was sent where its declaration does not allow it."""
 
     code = "E402"
+
+
+class UnplannedMessage(ProtocolError):
+    """A message was sent that the plan of the run does not show."""
+
+    code = "E408"
 
 
 class PartyFailed(ProtocolError):

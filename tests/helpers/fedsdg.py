@@ -6,7 +6,7 @@ import numpy as np
 
 import fedsift as fs
 from fedsift.data import split_vertical
-from fedsift.engine import run_local
+from fedsift.engine import Observer, run_local
 from fedsift.methods.fedsdg import label_holder as fedsdg
 from fedsift.methods.fedsdg.messages import Params
 
@@ -76,3 +76,13 @@ def assert_same_run(one, other, rows=None):
     assert one.result_.selected == other.result_.selected
     if rows is not None:
         assert np.array_equal(one._predicted(rows), other._predicted(rows))
+
+
+class EachEpoch(Observer):
+    """Calls a function with the entry of every epoch."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def epoch(self, entry):
+        self._function(entry)

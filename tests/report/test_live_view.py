@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from fedsift import Chain, FPSOSelector, InteractionSelector, split_vertical
-from fedsift.engine.session import Progress
+from fedsift.engine.observer import Progress
 from fedsift.engine.snapshot import MOST_STEPS, ProgressTracker
 from fedsift.report.live import LiveView
 from fedsift.report.live_server import LOOPBACK, LiveServer
@@ -138,7 +138,7 @@ def test_many_steps_stay_few(view):
 
 def test_news_of_a_run_elsewhere_is_shown_until_its_result_is_there():
     desk = ProgressTracker("bank")
-    desk(Progress(2, EVIL, "bank", "Scores", 1_500_000, ROW))
+    desk.message(Progress(2, EVIL, "bank", "Scores", 1_500_000, ROW))
     desk.epoch({"epoch": 0, "max_epochs": 4, "open_features": 3, "validation_loss": 0.5})
     view = LiveView("test")
     view.show(desk.news())
@@ -191,7 +191,7 @@ def test_it_can_be_read_while_it_is_told(view):
         number = 0
         while not stop.is_set():
             number += 1
-            view(Progress(number, f"p{number % 50}", "bank", f"M{number % 50}", 10, ROW))
+            view.message(Progress(number, f"p{number % 50}", "bank", f"M{number % 50}", 10, ROW))
 
     teller = threading.Thread(target=tell)
     teller.start()

@@ -33,7 +33,7 @@ from fedsift.deploy.letters import open_report, sign_job, telling
 from fedsift.deploy.site import Site
 from fedsift.deploy.site_files import HUB, load_site
 from fedsift.engine import Engine
-from fedsift.engine.session import Observer
+from fedsift.engine.observer import Observer
 from fedsift.errors import MemberDown
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.registry import schemas

@@ -99,13 +99,12 @@ def _on_job(path: Path, echo: Any) -> AttackReport:
 
 def _recorded(job: Any) -> JobRun:
     """Run the job with everything kept; checkpoints of an interrupted run are left alone."""
-    from fedsift.cli.prepare import ReadyJob, ReadyTables, prepare
+    from fedsift.cli.prepare import prepare
     from fedsift.lab.attacks.job import record_federation, record_tables
 
     ready = prepare(job)
-    if isinstance(ready, ReadyTables):
+    if ready.joint is not None:
         return record_tables(ready.joint, ready.homes)
-    assert isinstance(ready, ReadyJob)  # noqa: S101 - chains were refused
     selector = ready.selector.set_params(checkpoint=None)
     return record_federation(job.method, selector, ready.federation, job.timeout_seconds)
 

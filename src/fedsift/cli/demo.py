@@ -30,7 +30,6 @@ def demo(
     """Select features of three organisations under encryption; takes a few seconds."""
     with errors_as_exit_codes():
         from fedsift.cli import output
-        from fedsift.cli.prepare import fit_observed
         from fedsift.report import view_of
 
         output.check_writable(out)
@@ -40,7 +39,7 @@ def demo(
         _tell_plan(screen, selector.plan(federation))
         screen.print("\n[bold]3. The run.[/bold] Every message goes through real encryption.")
         with live_progress(console(errors=True)) as observer:
-            result = fit_observed(selector, federation, observer)
+            result = selector.run(federation, observer=observer).result_
         view = view_of(result)
         screen.print(f"   Done: {shown(view.cost)}")
         for row in view.by_message:

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,7 @@ from fedsift.cli.common import one_line
 if TYPE_CHECKING:
     from fedsift.config.job import Job
     from fedsift.deploy.submit import JobState
-    from fedsift.engine.session import Observer, Progress
+    from fedsift.engine.observer import Observer
     from fedsift.report.live import LiveView
     from fedsift.result import SelectionResult
 
@@ -33,7 +33,11 @@ class Page:
 
     def beside(self, observer: Observer | None) -> Observer | None:
         """An observer that tells this page too."""
-        return observer if self._view is None else _Both(self._view, observer)
+        if self._view is None or observer is None:
+            return observer or self._view
+        from fedsift.engine.observer import Observers
+
+        return Observers(self._view, observer)
 
     def job_state(self, state: JobState) -> None:
         """Show how far a job in a federation is."""
@@ -78,31 +82,3 @@ def live_page(job: Job, *, wanted: bool) -> Iterator[Page]:
             # What went wrong is said in the terminal, where only its user reads it.
             view.finish("failed: see the terminal")
             raise
-
-
-class _Both:
-    """An observer that passes everything on to the page and to another observer."""
-
-    def __init__(self, view: LiveView, other: Observer | None) -> None:
-        self._view = view
-        self._other = other
-
-    def __call__(self, step: Progress) -> None:
-        self._view(step)
-        if self._other is not None:
-            self._other(step)
-
-    def epoch(self, entry: Mapping[str, Any]) -> None:
-        """Pass on an epoch of a training."""
-        self._view.epoch(entry)
-        other = getattr(self._other, "epoch", None)
-        if other is not None:
-            other(entry)
-
-    def step(self, entry: Mapping[str, Any]) -> None:
-        """Pass on a step of a search."""
-        self._view.step(entry)
-
-    def begin(self, number: int, n_steps: int, method: str) -> None:
-        """Pass on that a step of a chained job begins."""
-        self._view.begin(number, n_steps, method)

@@ -68,7 +68,7 @@ def _predicted_method(ready: Any) -> Estimate | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            federation, around = getattr(ready, "federation", None), None
+            federation, around = ready.federation, None
             selector = ready.selector
             if federation is None:
                 federation, _ = ready.plan()
@@ -100,7 +100,7 @@ def _predicted_steps(ready: Any) -> Estimate | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             federation, _ = ready.plan()
-            around, joint = None, getattr(ready, "joint", None)
+            around, joint = None, ready.joint
             if joint is None:
                 selectors = list(ready.selector.steps)
             else:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,120 +15,83 @@ from fedsift.errors import ColumnError, ConfigError, ParameterError
 
 if TYPE_CHECKING:
     from fedsift.data import Federation
-    from fedsift.engine.session import Observer
+    from fedsift.engine.observer import Observer
     from fedsift.jobs.run import LocalParty
     from fedsift.jobs.spec import JointJob
     from fedsift.methods.execution import Plan
     from fedsift.result import SelectionResult
 
 
-@dataclass(frozen=True)
-class ReadyJob:
-    """A job whose data has been read and checked: one catalogued set, cut for several parties."""
-
-    job: Job
-    federation: Federation
-    selector: Any
-
-    def run(self, observer: Observer | None = None) -> SelectionResult:
-        """Carry it out."""
-        result = fit_observed(
-            self.selector, self.federation, observer, timeout_seconds=self.job.timeout_seconds
-        )
-        return _as_others_see_it(result, self.federation, self.job)
-
-    def plan(self) -> tuple[Federation, Plan]:
-        """The federation, and who will learn what; sends nothing."""
-        return self.federation, self.selector.plan(self.federation)
-
-
-@dataclass(frozen=True)
-class ReadyTables:
-    """A job on the parties' own tables; all of them are read here, each for itself."""
-
-    job: Job
-    joint: JointJob
-    homes: Mapping[str, LocalParty]
-    selector: Any
-
-    def run(self, observer: Observer | None = None) -> SelectionResult:
-        """Carry it out by the stages that sites of their own would go through."""
-        from fedsift.jobs.run import run_joint
-
-        result = run_joint(self.joint, self.homes, observer=observer, selector=self.selector)
-        assert result is not None  # noqa: S101 - the coordinator is here
-        return result
-
-    def plan(self) -> tuple[Federation, Plan]:
-        """The federation, and who will learn what; sends nothing."""
-        from fedsift.jobs.run import plan_joint
-
-        return plan_joint(self.joint, self.homes)
-
-
-@dataclass(frozen=True)
-class ReadyChain:
-    """A job with steps on one catalogued set, cut for several parties."""
-
-    job: Job
-    federation: Federation
-    selector: Any
-
-    def run(self, observer: Observer | None = None) -> SelectionResult:
-        """Carry out all steps."""
-        options = {"timeout_seconds": self.job.timeout_seconds, "observer": observer}
-        result: SelectionResult = self.selector.run(self.federation, **options).result_
-        return _as_others_see_it(result, self.federation, self.job)
-
-    def plan(self) -> tuple[Federation, Plan]:
-        """The federation, and who will learn what; sends nothing."""
-        return self.federation, self.selector.plan(self.federation)
-
-    @property
-    def files(self) -> dict[str, str]:
-        """What the label holder keeps for itself: name and text."""
-        kept: dict[str, str] = self.selector.files()
-        return kept
-
-
 @dataclass
-class ReadySteps:
-    """A job with steps on the parties' own tables; all of them are read here, each for itself."""
+class JobRunner:
+    """A job whose data has been read and checked, ready to be planned and run.
+
+    Parameters
+    ----------
+    selector : estimator, Chain or ChainRun
+        What runs; fitted afterwards. A chain on the parties' own tables is made when it runs.
+    federation : Federation, optional
+        A catalogued data set, cut for several parties.
+    joint : JointJob, optional
+        A job on the parties' own tables, which is run as sites of their own would.
+    homes : mapping of party to LocalParty
+        The parties' own tables, each read for itself.
+    files : dict of str to str
+        What the label holder keeps for itself after a run: name and text.
+    """
 
     job: Job
-    joint: JointJob
-    homes: Mapping[str, LocalParty]
     selector: Any = None
+    federation: Federation | None = None
+    joint: JointJob | None = None
+    homes: Mapping[str, LocalParty] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
 
     def run(self, observer: Observer | None = None) -> SelectionResult:
-        """Carry out all steps by the stages that sites of their own would go through."""
-        from fedsift.jobs.chain_joint import ChainScript
+        """Run the method or all steps."""
+        if self.federation is not None:
+            return self._run_federation(self.federation, observer)
+        assert self.joint is not None  # noqa: S101 - one of the two is there
+        from fedsift.jobs import chain_joint, run
         from fedsift.jobs.chain_results import PREDICTIONS
 
-        def keep(text: str) -> None:
-            self.files[PREDICTIONS] = text
-
-        self.selector = ChainScript(
-            self.joint,
-            self.homes,
-            observer=observer,
-            place=self.job.checkpoint,
-            keep_predictions=keep,
-        )
-        result = self.selector.run()
+        if self.job.steps:
+            self.selector = chain_joint.ChainRun(
+                self.joint,
+                self.homes,
+                observer=observer,
+                place=self.job.checkpoint,
+                keep_predictions=lambda text: self.files.update({PREDICTIONS: text}),
+            )
+            result = self.selector.run()
+        else:
+            result = run.run_joint(
+                self.joint, self.homes, observer=observer, selector=self.selector
+            )
         assert result is not None  # noqa: S101 - the coordinator is here
         checked: SelectionResult = result
         return checked
 
+    def _run_federation(self, federation: Federation, observer: Observer | None) -> SelectionResult:
+        from fedsift.data.anonymous import anonymised
+
+        policies = self.job.policies
+        limit = self.job.timeout_seconds
+        self.selector.run(federation, timeout_seconds=limit, observer=observer)
+        if self.job.steps:
+            self.files.update(self.selector.files())
+        hidden = [party for party, own in policies.items() if own.get("anonymous_names")]
+        return anonymised(self.selector.result_, federation, hidden)
+
     def plan(self) -> tuple[Federation, Plan]:
         """The federation, and who will learn what; sends nothing."""
-        from fedsift.jobs.chain_joint import plan_chain
+        if self.federation is not None:
+            return self.federation, self.selector.plan(self.federation)
+        assert self.joint is not None  # noqa: S101 - one of the two is there
+        from fedsift.jobs import chain_joint, run
 
-        return plan_chain(self.joint, self.homes)
-
-
-Ready = ReadyJob | ReadyTables | ReadyChain | ReadySteps
+        plan = chain_joint.plan_chain if self.job.steps else run.plan_joint
+        return plan(self.joint, self.homes)
 
 
 def read_job(path: Path, engine: str | None = None) -> Job:
@@ -140,7 +102,7 @@ def read_job(path: Path, engine: str | None = None) -> Job:
     return load_job(path, schemas(), catalog.names(), engine)
 
 
-def prepare(job: Job) -> Ready:
+def prepare(job: Job) -> JobRunner:
     """Read the data and build the estimator."""
     if job.engine == "flare":
         raise ConfigError(
@@ -161,22 +123,14 @@ def prepare(job: Job) -> Ready:
     if federation.setting == "horizontal":
         check_names(policies)
     if job.steps:
-        return ReadyChain(job, federation, _chain(job, policies))
+        return JobRunner(job, _chain(job, policies), federation)
     selector = method_named(job.method).estimator(
         **job.parameters,
         policy=policies or None,
         random_state=job.seed,
         checkpoint=job.checkpoint,
     )
-    return ReadyJob(job, federation, selector)
-
-
-def _as_others_see_it(result: SelectionResult, federation: Federation, job: Job) -> SelectionResult:
-    """Without the names that parties keep to themselves."""
-    from fedsift.data.anonymous import anonymised
-
-    hidden = [party for party, own in job.policies.items() if own.get("anonymous_names")]
-    return anonymised(result, federation, hidden)
+    return JobRunner(job, selector, federation)
 
 
 def _chain(job: Job, policies: dict[str, Any]) -> Any:
@@ -202,7 +156,7 @@ def _chain(job: Job, policies: dict[str, Any]) -> Any:
     )
 
 
-def prepare_tables(job: Job, made_up: Mapping[str, Any] | None = None) -> ReadyTables | ReadySteps:
+def prepare_tables(job: Job, made_up: Mapping[str, Any] | None = None) -> JobRunner:
     """Read the parties' tables, or take made-up ones in their place."""
     from fedsift.data.part import read_part
     from fedsift.jobs.run import LocalParty
@@ -226,9 +180,8 @@ def prepare_tables(job: Job, made_up: Mapping[str, Any] | None = None) -> ReadyT
     counts = [len(own) for own in names]
     _refuse_too_many(job, sum(counts) if data.setting == "vertical" else counts[0])
     joint = JointJob.from_job(job)
-    if job.steps:
-        return ReadySteps(job, joint, homes)
-    return ReadyTables(job, joint, homes, joint.selector(checkpoint=job.checkpoint))
+    selector = None if job.steps else joint.selector(checkpoint=job.checkpoint)
+    return JobRunner(job, selector, joint=joint, homes=homes)
 
 
 def _refuse_label_elsewhere(job: Job) -> None:
@@ -249,24 +202,6 @@ def _refuse_label_elsewhere(job: Job) -> None:
             "The label must be a column of the party that the job names.",
             f"Party {entry.name!r} has one: name that party with the label.",
         )
-
-
-def fit_observed(
-    selector: Any,
-    federation: Federation,
-    observer: Observer | None = None,
-    *,
-    timeout_seconds: float | None = None,
-) -> SelectionResult:
-    """Fit with a time limit and an observer, which scikit-learn's ``fit`` has no place for."""
-    watching = {}
-    if "on_epoch" in inspect.signature(selector.run).parameters:
-        watching["on_epoch"] = getattr(observer, "epoch", None)
-    fitted = selector.run(
-        federation, timeout_seconds=timeout_seconds, observer=observer, **watching
-    )
-    result: SelectionResult = fitted.result_
-    return result
 
 
 def _split(data: DataEntry, dataset: str, seed: int | None) -> Federation:

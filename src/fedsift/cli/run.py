@@ -69,7 +69,6 @@ def run(
                     result = ready.run(page.beside(observer))
                 result = predicting.with_prediction(result, forecast, watch)
                 page.finish(result)
-        files = getattr(ready, "files", {})
         # A training leaves a model: every party's part in a file of its own.
         model = getattr(ready.selector, "model_", None)
         interrupted = getattr(ready.selector, "interrupted_", False)
@@ -79,7 +78,7 @@ def run(
             remarks,
             as_json=as_json,
             quiet=quiet,
-            files=files,
+            files=ready.files,
             model=model,
             # Half a run is no experiment.
             job=None if interrupted else read,

@@ -14,7 +14,7 @@ from fedsift.config.toml import did_you_mean
 from fedsift.errors import ParameterError
 
 if TYPE_CHECKING:
-    from fedsift.cli.prepare import Ready
+    from fedsift.cli.prepare import JobRunner
     from fedsift.config.job import Job
     from fedsift.config.parties import PartyEntry
 
@@ -25,7 +25,7 @@ NOTE = (
 _SHAPE = re.compile(r"(?P<party>.+)=(?P<rows>\d+)[xX](?P<columns>\d+)")
 
 
-def prepare_shapes(job: Job, given: Sequence[str], classes: int, common: int | None) -> Ready:
+def prepare_shapes(job: Job, given: Sequence[str], classes: int, common: int | None) -> JobRunner:
     """A job on made-up tables.
 
     Parameters

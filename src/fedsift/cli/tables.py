@@ -5,23 +5,18 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.status import Status
 from rich.table import Table
 
 from fedsift.cli.common import shown
 
 if TYPE_CHECKING:
-    from fedsift.engine.session import Observer, Progress
+    from fedsift.engine.observer import Observer
     from fedsift.report import ReportView
     from fedsift.result import SelectionResult
-
-
-_BAR_WIDTH = 20
 
 
 def table(title: str, *columns: str, numeric: Iterable[str] = ()) -> Table:
@@ -102,39 +97,10 @@ def live_progress(console: Console, *, quiet: bool = False) -> Iterator[Observer
     if quiet or not console.is_terminal:
         yield None
         return
+    from fedsift.cli.ticker import Ticker
+
     with console.status("Starting") as status:
-        yield _Ticker(status)
-
-
-class _Ticker:
-    """An observer that rewrites one line; parties report from threads of their own."""
-
-    def __init__(self, status: Status) -> None:
-        self._status = status
-        self._lock = threading.Lock()
-        self._n_bytes = 0
-        self._epoch = ""
-
-    def epoch(self, entry: Mapping[str, Any]) -> None:
-        """Put open gates and loss of a training in front of the line."""
-        share = (entry["epoch"] + 1) / entry["max_epochs"]
-        bar = "#" * round(share * _BAR_WIDTH)
-        with self._lock:
-            self._epoch = (
-                f"epoch {entry['epoch'] + 1} of {entry['max_epochs']} |{bar:<{_BAR_WIDTH}}| "
-                f"{entry['open_features']} open gates, loss {entry['validation_loss']:.4f}; "
-            )
-
-    def __call__(self, step: Progress) -> None:
-        from fedsift.report.view import size
-
-        with self._lock:
-            self._n_bytes += step.n_bytes
-            self._status.update(
-                f"{self._epoch}round {step.round_number}: {shown(step.message)}, "
-                f"{shown(step.sender)} -> {shown(step.receiver)}, "
-                f"{size(step.n_bytes)} ({size(self._n_bytes)} so far)"
-            )
+        yield Ticker(status)
 
 
 def _place(rank: str) -> int:

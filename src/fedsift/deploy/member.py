@@ -20,10 +20,10 @@ from fedsift.deploy.letters import (
     verify_job,
 )
 from fedsift.engine.api import Engine
+from fedsift.engine.observer import Observer
 from fedsift.engine.remote.engine import SiteEngine
 from fedsift.engine.remote.secure_transport import SecureTransport
 from fedsift.engine.remote.transport import Timeouts, Transport
-from fedsift.engine.session import Observer
 from fedsift.engine.snapshot import ProgressSnapshot, ProgressTracker
 from fedsift.errors import FedsiftError
 

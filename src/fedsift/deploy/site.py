@@ -28,8 +28,8 @@ from fedsift.deploy.once import play_once
 from fedsift.deploy.site_files import HUB, SiteSettings, load_site
 from fedsift.deploy.turns import taking_turns
 from fedsift.engine import Engine
+from fedsift.engine.observer import Observer
 from fedsift.engine.remote.transport import Timeouts
-from fedsift.engine.session import Observer
 from fedsift.errors import BadEnvelope, FileProblem, JobError, PolicyViolation
 from fedsift.jobs.chain_joint import run_chain
 from fedsift.jobs.chain_model import ChainModel

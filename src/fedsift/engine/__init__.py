@@ -4,7 +4,7 @@
 
 from fedsift.engine.api import LOCAL_ENGINE, Engine, LocalEngine
 from fedsift.engine.local import run_local
+from fedsift.engine.observer import Observer, Progress
 from fedsift.engine.outcome import Outcome
-from fedsift.engine.session import Progress
 
-__all__ = ["LOCAL_ENGINE", "Engine", "LocalEngine", "Outcome", "Progress", "run_local"]
+__all__ = ["LOCAL_ENGINE", "Engine", "LocalEngine", "Observer", "Outcome", "Progress", "run_local"]

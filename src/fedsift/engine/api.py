@@ -14,8 +14,9 @@ from typing import Protocol as Interface
 
 from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
 from fedsift.engine.local import run_local
+from fedsift.engine.observer import Observer
 from fedsift.engine.outcome import Outcome
-from fedsift.engine.session import Observer
+from fedsift.protocol.message import Message
 from fedsift.protocol.policy import Policy
 from fedsift.protocol.protocol import Protocol
 from fedsift.protocol.role import Role
@@ -34,6 +35,7 @@ class Engine(Interface):
         protocol: Protocol,
         nodes: Mapping[str, Sequence[Role]],
         *,
+        planned: Sequence[type[Message]] | None = None,
         policies: Mapping[str, Policy] | None = None,
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         protected: bool = True,
@@ -45,6 +47,7 @@ class Engine(Interface):
 
         At the site of the driving role the outcome holds what the driver learned and the counts of
         all parties. At every other site the value is None and the counts are what that site saw.
+        Messages that are not ``planned`` are refused; without a plan the whole protocol may pass.
         """
         ...
 
@@ -59,6 +62,7 @@ class LocalEngine:
         protocol: Protocol,
         nodes: Mapping[str, Sequence[Role]],
         *,
+        planned: Sequence[type[Message]] | None = None,
         policies: Mapping[str, Policy] | None = None,
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         protected: bool = True,
@@ -70,6 +74,7 @@ class LocalEngine:
         return run_local(
             protocol,
             nodes,
+            planned=planned,
             policies=policies,
             timeout_seconds=timeout_seconds,
             protected=protected,

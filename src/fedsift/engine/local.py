@@ -16,11 +16,13 @@ from typing import TypeVar
 
 from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS, Exchange
 from fedsift.engine.node import Node
+from fedsift.engine.observer import Observer
 from fedsift.engine.outcome import Outcome, phase_seconds
-from fedsift.engine.session import Address, Observer, Session
+from fedsift.engine.session import Address, Session
 from fedsift.engine.threads import one_thread_each
 from fedsift.errors import ParameterError
 from fedsift.protocol.codec import MAX_FRAME_BYTES
+from fedsift.protocol.message import Message
 from fedsift.protocol.policy import Policy
 from fedsift.protocol.protocol import Protocol, absent_parties, find_driver, placement_of
 from fedsift.protocol.remote_role import RemoteRole
@@ -33,6 +35,7 @@ def run_local(
     protocol: Protocol,
     nodes: Mapping[str, Sequence[Role]],
     *,
+    planned: Sequence[type[Message]] | None = None,
     policies: Mapping[str, Policy] | None = None,
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     max_frame_bytes: int = MAX_FRAME_BYTES,
@@ -47,6 +50,8 @@ def run_local(
     ----------
     nodes : mapping of party -> roles
         Exactly one of all roles is a driving one.
+    planned : sequence of Message types, optional
+        The messages that the plan showed; every other one is refused.
     timeout_seconds : float
         Limit of every single request.
     keep_frames : bool
@@ -67,6 +72,7 @@ def run_local(
     session = Session(
         protocol,
         placement_of(nodes),
+        planned=planned,
         policies=policies,
         max_frame_bytes=max_frame_bytes,
         keep_frames=keep_frames,
@@ -75,7 +81,7 @@ def run_local(
     )
     workers = {name: Node(name, roles) for name, roles in nodes.items()}
     exchange = Exchange(session, workers, timeout_seconds)
-    driver.watcher = getattr(observer, "step", None)
+    driver.watcher = None if observer is None else observer.step
     start = time.perf_counter()
     try:
         door = exchange.door(Address(party, driver.role_name))

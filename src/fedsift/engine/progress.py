@@ -12,9 +12,11 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from fedsift.engine.observer import Observer
 
-class EpochBar:
-    """A bar that moves once per epoch; call it with what the method reports.
+
+class EpochBar(Observer):
+    """A bar that moves once per epoch; an observer of a training.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ class EpochBar:
     ) -> None:
         self._progress.stop()
 
-    def __call__(self, entry: Mapping[str, Any]) -> None:
+    def epoch(self, entry: Mapping[str, Any]) -> None:
         """Take note of an epoch; called from the label holder's thread."""
         with self._lock:
             text = f"{entry['open_features']} open gates, loss {entry['validation_loss']:.4f}"

@@ -3,19 +3,20 @@
 """One run of a protocol: the rules every message passes, whatever carries it.
 
 A runtime moves bytes. The session decides whether a message may be sent at all (declared flow, the
-sender's policy), turns it into a frame, and writes transcript and ledger. Every engine uses the
-same session, so traffic and disclosures are counted the same way everywhere.
+plan of the run, the sender's policy), turns it into a frame, and writes transcript and ledger.
+Every engine uses the same session, so traffic and disclosures are counted the same way everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from fedsift.errors import BadFrame, FedsiftError, UndeclaredFlow
+from fedsift.engine.observer import Observer, Progress
+from fedsift.errors import BadFrame, FedsiftError, UndeclaredFlow, UnplannedMessage
 from fedsift.protocol.codec import MAX_FRAME_BYTES, Codec, Done, Fault
 from fedsift.protocol.ledger import Ledger
 from fedsift.protocol.message import Message, sealed_parts
@@ -29,21 +30,6 @@ _UNDECLARED = (Fault, Done)
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What an observer is told after each message: counts and the ledger's row, never content."""
-
-    round_number: int
-    sender: str
-    receiver: str
-    message: str
-    n_bytes: int
-    learned: Disclosure | None = None
-
-
-Observer = Callable[[Progress], None]
-
-
-@dataclass(frozen=True)
 class Address:
     """A role at a party."""
 
@@ -52,13 +38,18 @@ class Address:
 
 
 class Session:
-    """Codec, policies, transcript and ledger of one run."""
+    """Codec, plan, policies, transcript and ledger of one run.
+
+    ``planned`` are the messages that the plan showed; the session refuses every other one, whether
+    it is sent or received. Without a plan all messages of the protocol may pass.
+    """
 
     def __init__(
         self,
         protocol: Protocol,
         placement: Mapping[str, Sequence[str]],
         *,
+        planned: Sequence[type[Message]] | None = None,
         policies: Mapping[str, Policy] | None = None,
         max_frame_bytes: int = MAX_FRAME_BYTES,
         keep_frames: bool = False,
@@ -71,8 +62,9 @@ class Session:
         names = [cls.__name__ for cls in protocol.messages]
         self.transcript = Transcript(keep_frames=keep_frames, order=(*names, *self.placement))
         self.ledger = Ledger(protected=protected, order=(*names, *self.placement))
+        self._planned = frozenset(protocol.messages if planned is None else planned)
         self._policies = dict(policies or {})
-        self._observer = observer
+        self._observer = observer or Observer()
 
     def members(self, role: str) -> tuple[str, ...]:
         """Parties that play a role, in party order."""
@@ -88,7 +80,7 @@ class Session:
         return self.codec.encode(message)
 
     def check_flow(self, message: Message, sender: Address, receiver: Address) -> None:
-        """Refuse a message between roles that it is not declared for."""
+        """Refuse a message between other roles than declared, or one that was not planned."""
         if isinstance(message, _UNDECLARED):
             return
         declaration = message.declaration
@@ -97,6 +89,12 @@ class Session:
                 f"{declaration.name} was sent {sender.role} -> {receiver.role}.",
                 f"It is declared {declaration.sender} -> {declaration.receiver}.",
                 "Send it only along its declared flow.",
+            )
+        if type(message) not in self._planned:
+            raise UnplannedMessage(
+                f"{declaration.name} is not in the plan of {self.protocol.name!r}.",
+                "A run sends only the messages that its plan showed.",
+                "Check that all parties run the same version; if they do, report the method.",
             )
 
     def _subjects(self, message: Message, sender: Address) -> tuple[str, ...]:
@@ -153,9 +151,8 @@ class Session:
                 key_owner=owners[0] if len(owners) == 1 else (key or "-"),
                 n_bytes=len(frame),
             )
-        if self._observer is not None:
-            parties = sender.party, receiver.party
-            self._observer(Progress(round_number, *parties, name, len(frame), learned))
+        parties = sender.party, receiver.party
+        self._observer.message(Progress(round_number, *parties, name, len(frame), learned))
 
     def to_plain(self) -> dict[str, Any]:
         """Transcript and ledger so far as plain values, for a checkpoint."""

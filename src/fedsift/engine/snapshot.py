@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from fedsift.engine.session import Progress
+from fedsift.engine.observer import Observer, Progress
 from fedsift.result import Disclosure
 
 MOST_STEPS = 500
@@ -56,7 +56,7 @@ class ProgressSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     part: str = ""
 
 
-class ProgressTracker:
+class ProgressTracker(Observer):
     """An observer of a run that can be asked for news at any time, from any thread."""
 
     def __init__(self, site: str = "") -> None:
@@ -71,21 +71,22 @@ class ProgressTracker:
         self._steps: list[dict[str, Any]] = []
         self._part = ""
 
-    def __call__(self, step: Progress) -> None:
+    def message(self, progress: Progress) -> None:
         """Count one message; called from the threads of all parties."""
         with self._lock:
             self._number += 1
             self._messages += 1
-            self._n_bytes += step.n_bytes
-            self._round = step.round_number
-            self._latest = f"{step.message}, {step.sender} to {step.receiver}"
-            for amounts, name in ((self._by_message, step.message), (self._by_party, step.sender)):
-                amounts[name] = amounts.get(name, 0) + step.n_bytes
-            if step.learned is not None:
-                row = msgspec.structs.replace(step.learned, times=1, n_bytes=0)
+            self._n_bytes += progress.n_bytes
+            self._round = progress.round_number
+            self._latest = f"{progress.message}, {progress.sender} to {progress.receiver}"
+            counted = (self._by_message, progress.message), (self._by_party, progress.sender)
+            for amounts, name in counted:
+                amounts[name] = amounts.get(name, 0) + progress.n_bytes
+            if progress.learned is not None:
+                row = msgspec.structs.replace(progress.learned, times=1, n_bytes=0)
                 counts = self._ledger.setdefault(row, [0, 0])
                 counts[0] += 1
-                counts[1] += step.n_bytes
+                counts[1] += progress.n_bytes
 
     def epoch(self, entry: Mapping[str, Any]) -> None:
         """Keep the entry of an epoch: open gates and losses."""

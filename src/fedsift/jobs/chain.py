@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import inspect
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from sklearn.base import clone
 from fedsift.config.steps import PREDICT, TRAIN, step_seed
 from fedsift.data import Federation
 from fedsift.data.fingerprint import fingerprint
+from fedsift.engine.observer import as_observer
 from fedsift.errors import FedsiftError, ParameterError, PolicyViolation
 from fedsift.jobs.chain_files import StepFiles, forget_places, step_place
 from fedsift.jobs.chain_results import (
@@ -167,7 +167,7 @@ class Chain:
         if done:
             left, apart = self._take_over(files.load(done), left, apart)
         for number in range(done + 1, len(self.steps) + 1):
-            options = {"timeout_seconds": timeout_seconds, "observer": observer}
+            options = {"timeout_seconds": timeout_seconds, "observer": as_observer(observer)}
             try:
                 left, apart = self._step(number, left, apart, place, options)
             except KeyboardInterrupt:
@@ -209,11 +209,8 @@ class Chain:
         selector = self._selector(number, left)
         if place is not None:
             selector.set_params(checkpoint=step_place(place, number))
-        if "on_epoch" in inspect.signature(selector.run).parameters:
-            options["on_epoch"] = getattr(options["observer"], "epoch", None)
-        if hasattr(options["observer"], "begin"):
-            n_steps = len(self.steps) + (self.held_out is not None)
-            options["observer"].begin(number, n_steps, self._name(selector))
+        n_steps = len(self.steps) + (self.held_out is not None)
+        options["observer"].begin(number, n_steps, self._name(selector))
         result = selector.run(left, **options).result_
         self.selectors_.append(selector)
         self._results.append(tagged(result, number, self._name(selector)))

@@ -23,12 +23,12 @@ from fedsift.config.steps import PREDICT, TRAIN
 from fedsift.data.part import Part
 from fedsift.data.remote_table import JointFederation, RemoteTable
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
+from fedsift.engine.observer import Watching
 from fedsift.engine.outcome import sum_timings
-from fedsift.engine.session import Observer
 from fedsift.errors import ValueProblem
 from fedsift.jobs import chain_messages as chain
 from fedsift.jobs.chain_files import StepFiles, digest_of, forget_places, step_place
-from fedsift.jobs.chain_model import ChainModel
+from fedsift.jobs.chain_model import ChainModel, parts_of_model
 from fedsift.jobs.chain_plan import Opening
 from fedsift.jobs.chain_results import (
     Rows,
@@ -42,10 +42,10 @@ from fedsift.jobs.chain_results import (
     tagged,
 )
 from fedsift.jobs.chain_state import ChainState, Keep, names_of
-from fedsift.jobs.run import JointScript, LocalParty, merge_traffic
+from fedsift.jobs.run import JointRun, LocalParty, merge_traffic
 from fedsift.jobs.setup_terms import Agreed
 from fedsift.jobs.spec import JointJob
-from fedsift.methods.execution import Plan, Prepared, execute
+from fedsift.methods.execution import Plan, PreparedRun, execute
 from fedsift.methods.fedsdg.messages import messages_to_predict
 from fedsift.methods.release import refuse_checkpoints
 from fedsift.protocol import Role
@@ -60,7 +60,7 @@ def run_chain(
     homes: Mapping[str, LocalParty],
     engine: Engine = LOCAL_ENGINE,
     *,
-    observer: Observer | None = None,
+    observer: Watching = None,
     place: Path | None = None,
     keep_own: Keep | None = None,
     keep_predictions: Callable[[str], None] | None = None,
@@ -93,7 +93,7 @@ def run_chain(
     result : SelectionResult or None
         At the site of the coordinator.
     """
-    return ChainScript(
+    return ChainRun(
         job, homes, engine, observer, place, keep_own, keep_predictions, keep_model
     ).run()
 
@@ -103,7 +103,7 @@ def plan_chain(job: JointJob, homes: Mapping[str, LocalParty]) -> tuple[JointFed
     return Opening(job, homes, LOCAL_ENGINE).plan()
 
 
-class ChainScript(ChainState):
+class ChainRun(ChainState):
     """One run of a chain at one site."""
 
     def run(self) -> SelectionResult | None:
@@ -114,7 +114,7 @@ class ChainScript(ChainState):
                 # The run itself warns too.
                 warnings.simplefilter("ignore", UserWarning)
                 self._opening.plan()
-        agreed, self._whole = self._opening.meet()
+        agreed, self._whole = self._opening.set_up()
         self._n_features = agreed.n_features
         self._columns = {party: part.feature_names for party, part in self._whole.items()}
         digests = {party: digest_of(part, self._job.task) for party, part in self._whole.items()}
@@ -179,7 +179,7 @@ class ChainScript(ChainState):
                 here[party] = self._participant(party, found[party])
             else:
                 here[party] = chain.Neutral()
-        outcome = self._play(here, self._job.parties)
+        outcome = self._play(chain.AT_START, here, self._job.parties)
         agreed = [role.go_on_after for role in here.values() if isinstance(role, chain.Participant)]
         if self._coordinators_here:
             agreed = [outcome.value]
@@ -229,7 +229,7 @@ class ChainScript(ChainState):
                 here[party] = self._participant(party, n_rows=len(common[party]))
             else:
                 here[party] = chain.Neutral()
-        outcome = self._play(here, self._job.parties)
+        outcome = self._play(chain.ROWS_APART, here, self._job.parties)
         for role in here.values():
             if isinstance(role, chain.Participant):
                 apart = role.apart
@@ -252,9 +252,7 @@ class ChainScript(ChainState):
 
     def _step(self, number: int) -> None:
         name = self._job.steps[number - 1].method
-        begin = getattr(self._observer, "begin", None)
-        if begin is not None:
-            begin(number, len(self._job.steps), name)
+        self._observer.begin(number, len(self._job.steps), name)
         if name == PREDICT:
             self._predict(number)
             return
@@ -279,12 +277,13 @@ class ChainScript(ChainState):
             place = str(step_place(self._place, number))
         selector = job.selector(checkpoint=place)
         homes = {party: self._home(party) for party in self._at_home}
-        script = JointScript(
+        run = JointRun(
             job, homes, self._engine, self._observer, selector, self._keep(number), settled=True
         )
-        result = script.run()
-        if name == TRAIN:
-            self._models, self._params = script.model(), selector._trained_with
+        result = run.run()
+        if name == TRAIN and run.prepared is not None:
+            self._models = parts_of_model(run.prepared.nodes)
+            self._params = run.prepared.params
         if result is not None:
             self._results.append(tagged(result, number, name))
             self.interrupted_ = getattr(selector, "interrupted_", False)
@@ -318,7 +317,7 @@ class ChainScript(ChainState):
                 here[party] = self._participant(party)
             elif party in self._neutrals:
                 here[party] = chain.Neutral()
-        outcome = self._play(here, before if here else ())
+        outcome = self._play(chain.AFTER_A_STEP, here, before if here else ())
         self._step_outcome = outcome
         self._parties = parties
         for party, role in here.items():
@@ -363,12 +362,16 @@ class ChainScript(ChainState):
         nodes = fedsdg_predict.build_nodes(tables, coordinator, self._models, params)
         n_holders = sum(party != coordinator for party in self._parties)
         bits = 0 if params.scheme == "plain" else params.security_bits
-        used = messages_to_predict(params, n_holders)
         outcome = execute(
-            Prepared(fedsdg_predict.PROTOCOL, nodes, used, bits),
-            {party: self._homes[party].policy for party in here},
+            PreparedRun(
+                protocol=fedsdg_predict.PROTOCOL,
+                nodes=nodes,
+                used=messages_to_predict(params, n_holders),
+                security_bits=bits,
+                policies={party: self._homes[party].policy for party in here},
+                observer=self._observer,
+            ),
             timeout_seconds=self._job.timeout_seconds,
-            observer=self._observer,
             engine=self._engine,
         )
         own_part = parts.get(coordinator)

@@ -268,6 +268,12 @@ def tell_staying(
 
 
 MESSAGES = (StepsWanted, StepsDone, GoOn, RowsApart, Staying, StayingParties)
+AT_START: tuple[type[Message], ...] = (StepsWanted, StepsDone, GoOn, StayingParties)
+"""Messages of :func:`agree_on_start`."""
+ROWS_APART: tuple[type[Message], ...] = (RowsApart,)
+"""Messages of :func:`tell_rows`."""
+AFTER_A_STEP: tuple[type[Message], ...] = (Staying, StayingParties)
+"""Messages of :func:`tell_staying`."""
 PROTOCOL = Protocol(name="chain", messages=MESSAGES, roles=(Coordinator, Participant, Neutral))
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import numpy as np
 from fedsift.data.state_files import State
 from fedsift.methods.fedsdg import model_files as files
 from fedsift.methods.fedsdg.messages import Params
+from fedsift.protocol import Role
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,3 +59,13 @@ class ChainModel:
             n_columns += len(names)
         layout = files.Layout(self.coordinator, places, None, from_federation=True)
         files.write_model(directory, self.params, parts, layout, classes, tuple(self.columns))
+
+
+def parts_of_model(nodes: Mapping[str, Sequence[Role]]) -> dict[str, State]:
+    """Parts of a trained model that belong to the parties here, if the method leaves one."""
+    return {
+        party: role.part_state()
+        for party, roles in nodes.items()
+        for role in roles
+        if hasattr(role, "part_state")
+    }

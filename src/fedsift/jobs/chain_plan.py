@@ -22,12 +22,12 @@ from fedsift.config.steps import PREDICT
 from fedsift.data.part import Part
 from fedsift.data.remote_table import JointFederation
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
-from fedsift.engine.session import Observer
+from fedsift.engine.observer import Watching
 from fedsift.errors import FedsiftError, PolicyViolation
 from fedsift.jobs import chain_messages as chain
 from fedsift.jobs import setup
 from fedsift.jobs.chain_results import Rows, rows_apart
-from fedsift.jobs.run import JointScript, LocalParty
+from fedsift.jobs.run import JointRun, LocalParty
 from fedsift.jobs.setup_terms import Agreed
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.execution import Plan
@@ -36,9 +36,10 @@ from fedsift.methods.fedsdg.settings import params_for
 from fedsift.methods.needs import SetupNeeds
 from fedsift.protocol import RemoteRole
 from fedsift.protocol.policy import PlannedDisclosure, check_before
+from fedsift.protocol.protocol import placement_of
 
 
-class Opening(JointScript):
+class Opening(JointRun):
     """Meeting and matching of rows for all steps.
 
     Parameters
@@ -46,7 +47,7 @@ class Opening(JointScript):
     job : JointJob
         With steps.
     homes, player, observer
-        As of :class:`JointScript`.
+        As of :class:`JointRun`.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Opening(JointScript):
         job: JointJob,
         homes: Mapping[str, LocalParty],
         engine: Engine = LOCAL_ENGINE,
-        observer: Observer | None = None,
+        observer: Watching = None,
     ) -> None:
         first = msgspec.structs.replace(
             job.step(1), aligned=job.aligned, categorical=job.categorical
@@ -83,10 +84,10 @@ class Opening(JointScript):
         """On the matching of rows."""
         return self._remarks
 
-    def meet(self) -> tuple[Agreed, dict[str, Part]]:
+    def set_up(self) -> tuple[Agreed, dict[str, Part]]:
         """Who brings what, and does everybody agree to all steps."""
         if self._homes:
-            return super().meet()
+            return super().set_up()
         self._watch()
         return Agreed(0, {}, {}, "", 0, {}), {}
 
@@ -141,7 +142,7 @@ class Opening(JointScript):
                 more, remarks = self._with_few(number, agreed, federation)
                 rows += (replace(row, step=number) for row in more)
                 notes += (f"Step {number} ({step.method}): {remark}" for remark in remarks)
-        before = self._stages_of_chain(bits[0])
+        before = self._phases_of_chain(bits[0])
         after = [replace(row, step=n) for row, n in before[1]]
         together = [*before[0], *rows, *after]
         together.sort(key=lambda row: row.step)
@@ -175,7 +176,7 @@ class Opening(JointScript):
                 rows += plan.disclosures
         return rows, remarks
 
-    def _stages_of_chain(
+    def _phases_of_chain(
         self, security_bits: int
     ) -> tuple[list[PlannedDisclosure], list[tuple[PlannedDisclosure, int]]]:
         """What is told before the first step, and after each one."""
@@ -183,13 +184,11 @@ class Opening(JointScript):
         participants = any(party != coordinator for party in job.parties)
         neutrals = tuple(party for party in job.neutrals if party != coordinator)
         nodes = chain.build_nodes(coordinator, neutrals, job.parties, {})
-        first = [self._foreseen(*stage) for stage in self._before()]
+        first = [self._foreseen(*phase) for phase in self._before()]
         if job.has_gaps and participants:
-            first.append(self._foreseen(chain.PROTOCOL, (chain.RowsApart,), nodes))
-        used = (
-            *((chain.Staying,) if participants else ()),
-            *((chain.StayingParties,) if neutrals else ()),
-        )
+            first.append(self._foreseen(chain.PROTOCOL, chain.ROWS_APART, nodes))
+        present = {role for roles in placement_of(nodes).values() for role in roles}
+        used = tuple(cls for cls in chain.AFTER_A_STEP if cls.declaration.receiver in present)
         later = self._foreseen(chain.PROTOCOL, used, nodes)
         own = {party: home.policy for party, home in self._homes.items()}
         sent = [pair for sends, _ in (*first, later) for pair in sends if pair[0] in own]
@@ -208,7 +207,7 @@ class Opening(JointScript):
         among = replace(federation, tables=tables, parties=left, column_order={})
         if self._chain.steps[number - 1].method == PREDICT:
             return self._plan_of_prediction(job, among)
-        return JointScript(job, own, self._engine)._checked(agreed, among)
+        return JointRun(job, own, self._engine)._checked(agreed, among)
 
     def _plan_of_prediction(self, job: JointJob, federation: JointFederation) -> Plan:
         from fedsift.methods.fedsdg import predictor as fedsdg_predict

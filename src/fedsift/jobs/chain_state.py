@@ -16,7 +16,7 @@ from fedsift.data.part import Part
 from fedsift.data.state_files import State
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
 from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
-from fedsift.engine.session import Observer
+from fedsift.engine.observer import Watching, as_observer
 from fedsift.jobs import chain_messages as chain
 from fedsift.jobs import setup
 from fedsift.jobs.chain_files import StepFiles
@@ -26,7 +26,7 @@ from fedsift.jobs.chain_results import Rows
 from fedsift.jobs.run import LocalParty
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.fedsdg.messages import Params
-from fedsift.protocol import RemoteRole, Role
+from fedsift.protocol import Message, RemoteRole, Role
 from fedsift.result import SelectionResult
 
 Keep = Callable[[str, dict[str, Any]], None]
@@ -40,7 +40,7 @@ class ChainState:
         job: JointJob,
         homes: Mapping[str, LocalParty],
         engine: Engine = LOCAL_ENGINE,
-        observer: Observer | None = None,
+        observer: Watching = None,
         place: Path | None = None,
         keep_own: Keep | None = None,
         keep_predictions: Callable[[str], None] | None = None,
@@ -48,7 +48,7 @@ class ChainState:
     ) -> None:
         self._job = job
         self._engine = engine
-        self._observer = observer
+        self._observer = as_observer(observer)
         self._place = place
         self._keep_own = keep_own
         self._keep_predictions = keep_predictions
@@ -97,11 +97,17 @@ class ChainState:
         nothing = chain.StepsDone("", (), keeps=False)
         return chain.Participant(self._parties, self._columns[party], n_rows, done or nothing)
 
-    def _play(self, here: Mapping[str, Role], parties: tuple[str, ...]) -> Outcome:
+    def _play(
+        self,
+        used: tuple[type[Message], ...],
+        here: Mapping[str, Role],
+        parties: tuple[str, ...],
+    ) -> Outcome:
         nodes = chain.build_nodes(self._job.coordinator, self._neutrals, parties, here)
         return self._engine.run(
             chain.PROTOCOL,
             nodes,
+            planned=used,
             policies={party: home.policy for party, home in self._homes.items()},
             timeout_seconds=self._job.timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
             observer=self._observer,

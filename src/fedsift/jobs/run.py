@@ -1,19 +1,18 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""A job on the parties' own tables: the same script at every site, or all parties in one process.
+"""A job on the parties' own tables: the same run at every site, or all parties in one process.
 
-Four stages, played one after the other: the *meeting* (who brings what, and does everybody agree),
-the *alignment* of rows by private set intersection where ids are given, the *method*, and the
-*findings* that the coordinator needs to write the result down. A site has its own parts only. In
-one process all parts are at home and the stages are the same, so that the result, its traffic and
-its ledger are the same too; there everything is checked once before the first message.
+A run has four phases with messages: the *setup* (who brings what, and does everybody agree), the
+*alignment* of rows by private set intersection where ids are given, the *method*, and the
+*collection* of what the coordinator needs to write the result down. A site has its own tables only.
+In one process all tables are at home and the phases are the same, so that the result, its traffic
+and its ledger are the same too; there everything is checked once before the first message.
 """
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, cast
@@ -27,18 +26,10 @@ from fedsift.data.remarks import remarks_on
 from fedsift.data.remote_table import JointFederation
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
 from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
+from fedsift.engine.observer import Watching, as_observer
 from fedsift.engine.outcome import sum_timings
-from fedsift.engine.session import Observer
 from fedsift.errors import DataError, MissingPackage
-from fedsift.jobs import (
-    align,
-)
-from fedsift.jobs import (
-    collect as findings,
-)
-from fedsift.jobs import (
-    setup as meeting,
-)
+from fedsift.jobs import align, collect, setup
 from fedsift.jobs.setup_terms import Agreed, Seat, messages_used
 from fedsift.jobs.spec import JointJob
 from fedsift.jobs.tables import (
@@ -48,8 +39,14 @@ from fedsift.jobs.tables import (
     rows_in_common,
     rows_left_out,
 )
-from fedsift.methods.carrier import Carrier, Facts, facts_of, parts_of_model, replace_remote_roles
-from fedsift.methods.execution import Plan, Prepared, execute
+from fedsift.methods.execution import (
+    Facts,
+    Plan,
+    PreparedRun,
+    execute,
+    facts_of,
+    replace_remote_roles,
+)
 from fedsift.methods.release import with_prices
 from fedsift.protocol import Message, Policy, Protocol, Role
 from fedsift.protocol.message import Declaration
@@ -65,10 +62,10 @@ from fedsift.protocol.protocol import placement_of
 from fedsift.protocol.resume import forget_finished
 from fedsift.result import SelectionResult, Traffic, TrafficRow
 
-_Stage = tuple[Protocol, tuple[type[Message], ...], Mapping[str, Any]]
-"""A protocol, the messages of it that are used, and who plays what."""
+_Phase = tuple[Protocol, tuple[type[Message], ...], Mapping[str, Any]]
+"""A protocol, the messages of it that are used, and the roles of all parties."""
 
-_Attendee = meeting.Coordinator | meeting.Participant | meeting.Neutral
+_SetupRole = setup.Coordinator | setup.Participant | setup.Neutral
 _IN_THE_CLEAR = (
     "Rows were matched in the clear, in this process: openmined-psi is not installed "
     "(pip install 'fedsift[psi]')."
@@ -104,22 +101,22 @@ def run_joint(
     homes: Mapping[str, LocalParty],
     engine: Engine = LOCAL_ENGINE,
     *,
-    observer: Observer | None = None,
+    observer: Watching = None,
     selector: Any = None,
     keep_own: Callable[[str, dict[str, Any]], None] | None = None,
 ) -> SelectionResult | None:
-    """Play this site's part of a job.
+    """Run this site's part of a job.
 
     Parameters
     ----------
     job : JointJob
         The same at every site.
-    homes : mapping of party to Home
-        The parties at home here: all parties with data, if no player is given.
-    player : Player
+    homes : mapping of party to LocalParty
+        The parties at home here: all parties with data, if no engine is given.
+    engine : Engine
         Reaches the other sites.
-    observer : callable, optional
-        Told after every message.
+    observer : Observer or callable, optional
+        Follows the run; a callable is called after every message.
     selector : estimator, optional
         Made by ``job.selector()``, for a caller who wants to keep it; fitted at the coordinator.
     keep_own : callable, optional
@@ -130,7 +127,7 @@ def run_joint(
     result : SelectionResult or None
         At the site of the coordinator.
     """
-    return JointScript(job, homes, engine, observer, selector, keep_own).run()
+    return JointRun(job, homes, engine, observer, selector, keep_own).run()
 
 
 def plan_joint(job: JointJob, homes: Mapping[str, LocalParty]) -> tuple[JointFederation, Plan]:
@@ -142,10 +139,10 @@ def plan_joint(job: JointJob, homes: Mapping[str, LocalParty]) -> tuple[JointFed
         As the run will have it.
     plan : Plan
     """
-    return JointScript(job, homes, LOCAL_ENGINE).plan()
+    return JointRun(job, homes, LOCAL_ENGINE).plan()
 
 
-class JointScript:
+class JointRun:
     """One run at one site; ``settled`` if the whole job has been checked before."""
 
     def __init__(
@@ -153,7 +150,7 @@ class JointScript:
         job: JointJob,
         homes: Mapping[str, LocalParty],
         engine: Engine,
-        observer: Observer | None = None,
+        observer: Watching = None,
         selector: Any = None,
         keep_own: Callable[[str, dict[str, Any]], None] | None = None,
         settled: bool = False,
@@ -161,7 +158,7 @@ class JointScript:
         self._job = job
         self._settled = settled
         self._engine = engine
-        self._observer = observer
+        self._observer = as_observer(observer)
         self._keep_own = keep_own
         self._selector = job.selector() if selector is None else selector
         self._terms = job.terms(self._selector)
@@ -177,44 +174,35 @@ class JointScript:
         self._asked = self._selector._asked(job.setting)
         self._outcomes: list[Outcome] = []
         self._remarks: list[str] = []
-        self._nodes: Mapping[str, Sequence[Role]] = {}
+        self.prepared: PreparedRun | None = None
 
     def run(self) -> SelectionResult | None:
-        """All four stages."""
+        """Run all phases."""
         if self._engine.home is None and not self._settled:
             with warnings.catch_warnings():
                 # The run itself warns too.
                 warnings.simplefilter("ignore", UserWarning)
                 self.plan()
-        agreed, parts = self.meet()
-        rows = self.match_rows(agreed, parts)
-        parts = {party: part.take(rows[party]) for party, part in parts.items()} if rows else parts
+        agreed, parts = self.set_up()
+        parts = self._aligned(agreed, parts)
         federation = joint_federation(self._terms, agreed, parts)
-        carrier = _JointCarrier(self, agreed, parts)
-        options: dict[str, Any] = {
-            "timeout_seconds": self._job.timeout_seconds,
-            "observer": self._observer,
-            "carrier": carrier,
-        }
-        if "on_epoch" in inspect.signature(self._selector.run).parameters:
-            options["on_epoch"] = getattr(self._observer, "epoch", None)
-        self._selector.set_params(policy=self._policies(agreed))
-        self._selector.run(federation, **options)
-        self._nodes = carrier.nodes
-        if self._keep_own is not None:
-            for party, known in carrier.own.items():
-                own = parts[party].feature_names if party in parts else ()
-                kept = {"columns": list(agreed.columns or own), **known}
-                if party in parts and parts[party].own_names:
-                    kept["own_names"] = dict(parts[party].own_names)
-                self._keep_own(party, kept)
-        if carrier.found is None:
+        prepared = self.prepared = self._prepare(agreed, federation)
+        outcome = self._execute(prepared)
+        own = facts_of(prepared.nodes)
+        found = self._collect(agreed, parts, own)
+        # Not before: a run that breaks off while facts are collected can still be resumed.
+        forget_finished(prepared.nodes)
+        self._keep_facts(agreed, parts, own)
+        if found is None:
             return None
-        return self._completed(self._selector.result_, federation, parts, carrier.found)
+        known = [(party, facts) for party, facts in own if party == self._job.coordinator]
+        known += ((party, one.facts) for party, one in found.items())
+        self._selector.keep_result(prepared, outcome, known)
+        return self._completed(self._selector.result_, federation, parts, found)
 
     def plan(self) -> tuple[JointFederation, Plan]:
         """Check everything that can be checked without a message."""
-        agreed, parts = meeting.agree_here(self._terms, self._seats(reviewing=False))
+        agreed, parts = setup.agree_here(self._terms, self._seats(reviewing=False))
         remarks: tuple[str, ...] = ()
         if self._terms.aligned:
             ids = {party: _ids(part) for party, part in parts.items()}
@@ -229,22 +217,18 @@ class JointScript:
         on_data = remarks_on(federation.tables, [federation.target])
         return replace(federation, warnings=(*on_data, *remarks)), plan
 
-    def model(self) -> dict[str, dict[str, Any]]:
-        """After a training: the parts of the model that belong to the parties at home."""
-        return parts_of_model(self._nodes, self._engine.home)
+    # The phases
 
-    # The stages
-
-    def meet(self) -> tuple[Agreed, dict[str, Part]]:
-        """Who brings what, and does everybody agree."""
-        nodes = meeting.build_nodes(self._terms, self._seats(self._engine.home is not None))
-        self._play(meeting.PROTOCOL, nodes)
-        roles = {party: cast("_Attendee", nodes[party][0]) for party in self._homes}
+    def set_up(self) -> tuple[Agreed, dict[str, Part]]:
+        """Find out who brings what, and whether everybody agrees."""
+        nodes = setup.build_nodes(self._terms, self._seats(self._engine.home is not None))
+        self._run_phase(setup.PROTOCOL, messages_used(self._terms), nodes)
+        roles = {party: cast("_SetupRole", nodes[party][0]) for party in self._homes}
         agreed = {party: _known(role) for party, role in roles.items()}
         parts = {
             party: role.part
             for party, role in roles.items()
-            if not isinstance(role, meeting.Neutral) and self._homes[party].load is not None
+            if not isinstance(role, setup.Neutral) and self._homes[party].load is not None
         }
         codes = {party: own for one in agreed.values() for party, own in one.codes.items()}
         # The coordinator was told most; where it is not at home, one party's knowledge is all there
@@ -253,7 +237,7 @@ class JointScript:
         return replace(first, codes=codes), parts
 
     def match_rows(self, agreed: Agreed, parts: Mapping[str, Part]) -> dict[str, Rows]:
-        """Rows that all parties have, in the coordinator's order; empty without ids."""
+        """Find the rows that all parties have, in the coordinator's order; empty without ids."""
         if not self._terms.aligned:
             return {}
         ids = {party: parts[party].ids if party in parts else None for party in self._job.parties}
@@ -266,46 +250,67 @@ class JointScript:
         else:
             psi.library()
             nodes = align.build_nodes(ids, self._job.coordinator, policies)
-            self._play(align.PROTOCOL, nodes)
+            self._run_phase(align.PROTOCOL, align.PROTOCOL.messages, nodes)
             rows = {party: nodes[party][0].facts()["rows"] for party in parts}
         n_common = len(next(iter(rows.values()))) if rows else 0
         self._remarks = [*rows_left_out(agreed.n_rows, n_common), *self._remarks]
         return rows
 
-    def carry_out(
-        self, prepared: Prepared, policies: Mapping[str, Policy], **options: Any
-    ) -> Outcome:
-        """The method."""
-        here = replace(prepared, nodes=replace_remote_roles(prepared.nodes, self._engine.home))
-        outcome = execute(here, policies, engine=self._engine, is_last=False, **options)
+    def _aligned(self, agreed: Agreed, parts: dict[str, Part]) -> dict[str, Part]:
+        rows = self.match_rows(agreed, parts)
+        return {party: part.take(rows[party]) for party, part in parts.items()} if rows else parts
+
+    def _prepare(self, agreed: Agreed, federation: JointFederation) -> PreparedRun:
+        """The method, with stand-ins for the roles of parties at other sites."""
+        self._selector.set_params(policy=self._policies(agreed))
+        prepared: PreparedRun = self._selector.prepare(federation, observer=self._observer)
+        return replace(prepared, nodes=replace_remote_roles(prepared.nodes, self._engine.home))
+
+    def _execute(self, prepared: PreparedRun) -> Outcome:
+        outcome = execute(prepared, timeout_seconds=self._job.timeout_seconds, engine=self._engine)
         self._outcomes.append(outcome)
         return outcome
 
-    def find(
-        self, agreed: Agreed, parts: Mapping[str, Part], own: Mapping[str, dict[str, Any]]
-    ) -> dict[str, findings.Found] | None:
+    def _collect(
+        self, agreed: Agreed, parts: Mapping[str, Part], own: Facts
+    ) -> dict[str, collect.Found] | None:
         """What the others tell for the result; None at sites without the coordinator."""
         coordinator, neutral = self._job.coordinator, self._job.neutral
+        facts = _by_party(own)
         here: dict[str, Role] = {}
         for party in self._homes:
             if party == coordinator:
-                here[party] = findings.Coordinator(agreed.features, self._asked)
+                here[party] = collect.Coordinator(agreed.features, self._asked)
             elif party == neutral:
-                here[party] = findings.Neutral(own.get(party, {}))
+                here[party] = collect.Neutral(facts.get(party, {}))
             else:
                 part = parts[party]
-                here[party] = findings.Participant(
-                    party, part.feature_names, own.get(party, {}), remarks_of(part)
+                here[party] = collect.Participant(
+                    party, part.feature_names, facts.get(party, {}), remarks_of(part)
                 )
-        nodes = findings.build_nodes(coordinator, neutral, self._job.parties, here)
-        outcome = self._play(findings.PROTOCOL, nodes)
-        found: dict[str, findings.Found] | None = outcome.value
+        nodes = collect.build_nodes(coordinator, neutral, self._job.parties, here)
+        outcome = self._run_phase(collect.PROTOCOL, self._after(agreed)[1], nodes)
+        found: dict[str, collect.Found] | None = outcome.value
         return found
 
-    def _play(self, protocol: Protocol, nodes: Mapping[str, Any]) -> Outcome:
+    def _keep_facts(self, agreed: Agreed, parts: Mapping[str, Part], own: Facts) -> None:
+        """Give every party at home what it may keep of the run for itself."""
+        if self._keep_own is None:
+            return
+        for party, known in _by_party(own).items():
+            names = parts[party].feature_names if party in parts else ()
+            kept = {"columns": list(agreed.columns or names), **known}
+            if party in parts and parts[party].own_names:
+                kept["own_names"] = dict(parts[party].own_names)
+            self._keep_own(party, kept)
+
+    def _run_phase(
+        self, protocol: Protocol, used: tuple[type[Message], ...], nodes: Mapping[str, Any]
+    ) -> Outcome:
         outcome = self._engine.run(
             protocol,
             nodes,
+            planned=used,
             policies={party: home.policy for party, home in self._homes.items()},
             timeout_seconds=self._job.timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
             observer=self._observer,
@@ -331,11 +336,11 @@ class JointScript:
         return parts
 
     def _checked(self, agreed: Agreed, federation: JointFederation) -> Plan:
-        """The plan of all stages, if settings, data and policies allow it."""
+        """The plan of all phases, if settings, data and policies allow it."""
         policies = self._policies(agreed)
         planning = self._job.selector(policy=policies)
         plan: Plan = planning.plan(federation)
-        before = [self._foreseen(*stage) for stage in self._before()]
+        before = [self._foreseen(*phase) for phase in self._before()]
         after = self._foreseen(*self._after(agreed))
         own = {party: home.policy for party, home in self._homes.items()}
         sent = [pair for sends, _ in (*before, after) for pair in sends if pair[0] in own]
@@ -346,31 +351,31 @@ class JointScript:
     def _foreseen(
         self, protocol: Protocol, used: tuple[type[Message], ...], nodes: Mapping[str, Any]
     ) -> tuple[list[tuple[str, Declaration]], list[PlannedDisclosure]]:
-        """Who sends what in a stage, and who learns what."""
+        """Who sends what in a phase, and who learns what."""
         placement = placement_of(nodes)
         return protocol.sends(used, placement), protocol.planned(used, placement)
 
-    def _before(self) -> list[_Stage]:
-        """Meeting and alignment."""
+    def _before(self) -> list[_Phase]:
+        """Setup and alignment."""
         job, terms = self._job, self._terms
-        stages: list[_Stage] = [
-            (meeting.PROTOCOL, messages_used(terms), meeting.build_nodes(terms, {}))
+        phases: list[_Phase] = [
+            (setup.PROTOCOL, messages_used(terms), setup.build_nodes(terms, {}))
         ]
         if terms.aligned and (self._engine.home is not None or _has_psi()):
             nodes = align.build_nodes(dict.fromkeys(job.parties), job.coordinator)
-            stages.append((align.PROTOCOL, align.PROTOCOL.messages, nodes))
-        return stages
+            phases.append((align.PROTOCOL, align.PROTOCOL.messages, nodes))
+        return phases
 
-    def _after(self, agreed: Agreed) -> _Stage:
-        """Findings."""
+    def _after(self, agreed: Agreed) -> _Phase:
+        """The collection of facts."""
         job = self._job
-        told = findings.messages_used(
+        used = collect.messages_used(
             self._asked,
             participants=any(party != job.coordinator for party in agreed.features),
             neutral=job.neutral not in (None, job.coordinator),
         )
-        nodes = findings.build_nodes(job.coordinator, job.neutral, job.parties, {})
-        return findings.PROTOCOL, told, nodes
+        nodes = collect.build_nodes(job.coordinator, job.neutral, job.parties, {})
+        return collect.PROTOCOL, used, nodes
 
     def _policies(self, agreed: Agreed) -> dict[str, Policy]:
         """Own policies, and stand-ins for those that are enforced at other sites."""
@@ -391,9 +396,9 @@ class JointScript:
         result: SelectionResult,
         federation: JointFederation,
         parts: Mapping[str, Part],
-        found: Mapping[str, findings.Found],
+        found: Mapping[str, collect.Found],
     ) -> SelectionResult:
-        """The method's result with what the other stages cost, disclosed and remarked."""
+        """The method's result with what the other phases cost, disclosed and remarked."""
         rows = [row for outcome in self._outcomes for row in outcome.ledger.rows()]
         return msgspec.structs.replace(
             result,
@@ -411,7 +416,7 @@ class JointScript:
         self,
         federation: JointFederation,
         parts: Mapping[str, Part],
-        found: Mapping[str, findings.Found],
+        found: Mapping[str, collect.Found],
     ) -> list[str]:
         """On everybody's tables and the labels; none where rows have a budget of privacy."""
         if not self._asked.remarks:
@@ -425,46 +430,21 @@ class JointScript:
         return [*remarks, *on_labels]
 
 
-class _JointCarrier(Carrier):
-    """Plays this site's part of the method, then lets the coordinator ask for findings."""
-
-    def __init__(self, script: JointScript, agreed: Agreed, parts: Mapping[str, Part]) -> None:
-        self._script = script
-        self._agreed = agreed
-        self._parts = parts
-        self.own: dict[str, dict[str, Any]] = {}
-        self.nodes: Mapping[str, Sequence[Role]] = {}
-        self.found: dict[str, findings.Found] | None = None
-
-    def execute(
-        self, prepared: Prepared, policies: Mapping[str, Policy], **options: Any
-    ) -> Outcome:
-        """Carry out this site's part."""
-        return self._script.carry_out(prepared, policies, **options)
-
-    def facts(self, prepared: Prepared) -> Facts | None:
-        """At the coordinator, own facts and what the others told; elsewhere nothing."""
-        coordinator = self._script._job.coordinator
-        here = facts_of(replace_remote_roles(prepared.nodes, self._script._engine.home))
-        for party, known in here:
-            self.own.setdefault(party, {}).update(known)
-        self.nodes = prepared.nodes
-        self.found = self._script.find(self._agreed, self._parts, self.own)
-        # Not before: a run that breaks off while findings are told can still be resumed.
-        forget_finished(prepared.nodes)
-        if self.found is None:
-            return None
-        told = [(party, known) for party, known in here if party == coordinator]
-        return [*told, *((party, one.facts) for party, one in self.found.items())]
+def _by_party(facts: Facts) -> dict[str, dict[str, Any]]:
+    """What all roles of a party know together."""
+    together: dict[str, dict[str, Any]] = {}
+    for party, known in facts:
+        together.setdefault(party, {}).update(known)
+    return together
 
 
 def _ids(part: Part) -> Ids:
-    assert part.ids is not None  # noqa: S101 - checked when the parties met
+    assert part.ids is not None  # noqa: S101 - checked during setup
     return part.ids
 
 
-def _known(role: _Attendee) -> Agreed:
-    assert role.agreed is not None  # noqa: S101 - a meeting ends when all have agreed
+def _known(role: _SetupRole) -> Agreed:
+    assert role.agreed is not None  # noqa: S101 - setup ends when all have agreed
     return role.agreed
 
 
@@ -494,7 +474,7 @@ def _has_psi() -> bool:
 
 
 def merge_traffic(parts: list[Traffic]) -> Traffic:
-    """Traffic of all stages; rows of the same message between the same parties are one."""
+    """Traffic of all phases; rows of the same message between the same parties are one."""
     rows: dict[tuple[str, str, str], list[int]] = {}
     for traffic in parts:
         for row in traffic.rows:

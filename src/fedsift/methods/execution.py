@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""From a method and its nodes to a :class:`SelectionResult`: policy check, run, bookkeeping."""
+"""A run of a method: prepared, planned or executed, and turned into a result."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
@@ -14,12 +15,12 @@ from fedsift.data import Federation
 from fedsift.data.remote_table import local_only
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
 from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
-from fedsift.engine.session import Observer
+from fedsift.engine.observer import Observer
 from fedsift.errors import ParameterError
-from fedsift.protocol import Message, Policy, Protocol, Role, Transcript
+from fedsift.protocol import Message, Policy, Protocol, RemoteRole, Role, Transcript
 from fedsift.protocol.policy import OPEN, PlannedDisclosure, check_before, check_epsilon
 from fedsift.protocol.protocol import placement_of
-from fedsift.protocol.resume import forget_finished
+from fedsift.protocol.resume import checkpoint_messages
 from fedsift.result import SelectionResult
 
 PolicyChoice = Policy | Mapping[str, Any] | None
@@ -28,19 +29,47 @@ PolicyChoice = Policy | Mapping[str, Any] | None
 _LIBRARIES = ("fedsift", "numpy", "scikit-learn", "seal-python", "gmpy2", "msgspec", "torch")
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A method made ready for one federation; nothing has been sent yet."""
+Facts = list[tuple[str, dict[str, Any]]]
+"""Pairs of a party and what one of its roles knows at the end, as :meth:`Role.facts` gives it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedRun:
+    """A method made ready for one federation; nothing has been sent yet.
+
+    Parameters
+    ----------
+    nodes : mapping of party to roles
+    used : tuple of Message types
+        What the plan shows; no other message can be sent.
+    params : Params of the method
+        Settings that all parties are told.
+    rows : mapping of party to int
+        Rows of the parties that are here, which their policies may want more of.
+    labels : array-like, optional
+        As the caller gave them, beside arrays.
+    on_interrupt : callable, optional
+        Asks the driving role for an early but orderly end.
+    display : context manager
+        What is shown while the method runs.
+    """
 
     protocol: Protocol
     nodes: Mapping[str, Sequence[Role]]
     used: tuple[type[Message], ...]
     security_bits: int
+    federation: Federation | None = None
+    params: Any = None
+    policies: Mapping[str, Policy] = field(default_factory=dict)
     min_bin_size: int | None = None
     notes: tuple[str, ...] = ()
     rows: Mapping[str, int] = field(default_factory=dict)
     epsilon: float | None = None
     release_epsilon: float | None = None
+    labels: Any = None
+    observer: Observer = field(default_factory=Observer)
+    on_interrupt: Callable[[], None] | None = None
+    display: AbstractContextManager[Any] = field(default_factory=nullcontext)
 
     @property
     def has_budget(self) -> bool:
@@ -79,56 +108,68 @@ def policies_for(policy: PolicyChoice, parties: Sequence[str]) -> dict[str, Poli
     return dict.fromkeys(parties, Policy.from_mapping(policy))
 
 
-def make_plan(prepared: Prepared, policies: Mapping[str, Policy]) -> Plan:
+def make_plan(prepared: PreparedRun) -> Plan:
     """Check the policies and list the disclosures; sends nothing."""
     placement = placement_of(prepared.nodes)
     check_before(
         prepared.protocol.name,
-        policies,
+        prepared.policies,
         prepared.protocol.sends(prepared.used, placement),
         security_bits=prepared.security_bits,
         min_bin_size=prepared.min_bin_size,
         rows=prepared.rows,
     )
-    check_epsilon(policies, prepared.epsilon, prepared.release_epsilon)
+    check_epsilon(prepared.policies, prepared.epsilon, prepared.release_epsilon)
     planned = prepared.protocol.planned(prepared.used, placement)
     return Plan(prepared.protocol.name, tuple(planned), prepared.notes, prepared.security_bits)
 
 
 def execute(
-    prepared: Prepared,
-    policies: Mapping[str, Policy],
-    *,
-    timeout_seconds: float | None = None,
-    observer: Observer | None = None,
-    keep_frames: bool = False,
-    on_interrupt: Callable[[], None] | None = None,
-    engine: Engine | None = None,
-    is_last: bool = True,
+    prepared: PreparedRun, *, timeout_seconds: float | None = None, engine: Engine = LOCAL_ENGINE
 ) -> Outcome:
-    """Check the policies, then run; with every party in this process if no player is given.
+    """Check the policies, then run the method; its checkpoints stay until the result is made."""
+    make_plan(prepared)
+    with prepared.display:
+        return engine.run(
+            prepared.protocol,
+            prepared.nodes,
+            planned=(*prepared.used, *checkpoint_messages(prepared.protocol.roles[0])),
+            policies={party: prepared.policies.get(party, OPEN) for party in prepared.nodes},
+            timeout_seconds=timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
+            observer=prepared.observer,
+            protected=prepared.security_bits > 0,
+            on_interrupt=prepared.on_interrupt,
+        )
 
-    Checkpoints are removed at the end, unless more is to come after this (``is_last=False``).
-    """
-    make_plan(prepared, policies)
-    outcome = (engine or LOCAL_ENGINE).run(
-        prepared.protocol,
-        prepared.nodes,
-        policies={party: policies.get(party, OPEN) for party in prepared.nodes},
-        timeout_seconds=timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
-        observer=observer,
-        keep_frames=keep_frames,
-        protected=prepared.security_bits > 0,
-        on_interrupt=on_interrupt,
-    )
-    if is_last:
-        forget_finished(prepared.nodes)
-    return outcome
+
+def facts_of(nodes: Mapping[str, Sequence[Role]]) -> Facts:
+    """What all roles that are here know."""
+    return [
+        (party, role.facts())
+        for party, roles in nodes.items()
+        for role in roles
+        if not isinstance(role, RemoteRole)
+    ]
+
+
+def replace_remote_roles(
+    nodes: Mapping[str, Sequence[Role]], home: Collection[str] | None
+) -> Mapping[str, Sequence[Role]]:
+    """The same nodes, with stand-ins for the roles of parties that are not at home."""
+    if home is None:
+        return nodes
+    return {
+        party: tuple(
+            role if party in home or isinstance(role, RemoteRole) else RemoteRole(type(role))
+            for role in roles
+        )
+        for party, roles in nodes.items()
+    }
 
 
 def build_result(
     federation: Federation,
-    prepared: Prepared,
+    prepared: PreparedRun,
     outcome: Outcome,
     *,
     selected: Mapping[str, Sequence[str]],

@@ -1,74 +1,79 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""What selectors of one method share: a run is prepared, planned or carried out, and kept."""
+"""What selectors of one method share: a run is prepared, planned or executed, and kept."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import replace
 
-from fedsift.data import Federation
+from fedsift.engine import LOCAL_ENGINE
+from fedsift.engine.observer import as_observer
 from fedsift.methods.base import FederatedSelector
-from fedsift.methods.carrier import ALONE
-from fedsift.methods.execution import Prepared, make_plan
-from fedsift.protocol import Policy
-
-
-class Ready(NamedTuple):
-    """A run that every check has passed which needs no message.
-
-    Parameters
-    ----------
-    federation : Federation
-    prepared : Prepared
-        Roles of all parties, and the messages they will send.
-    params : Params of the method
-        What all parties are told.
-    policies : mapping of party to Policy
-    """
-
-    federation: Federation
-    prepared: Prepared
-    params: Any
-    policies: Mapping[str, Policy]
+from fedsift.methods.execution import execute, facts_of, make_plan
+from fedsift.protocol.resume import forget_finished
 
 
 class MethodSelector(FederatedSelector):
     """A selector that runs one method.
 
-    Subclasses say how a run is prepared (``_prepare``) and what is kept of it (``_keep``).
+    Subclasses say how a run is prepared (``_prepare``) and what is kept of it (``keep_result``).
+    A job between organisations calls the same methods as :meth:`run`, with messages before and
+    after.
     """
 
     def plan(self, X, y=None):
         """Check settings and policies and list who would learn what; nothing is sent."""
-        ready = self._prepare(X, y)
-        return make_plan(ready.prepared, ready.policies)
+        return make_plan(self.prepare(X, y))
 
-    def run(self, X, y=None, *, timeout_seconds=None, observer=None, carrier=ALONE):
+    def run(self, X, y=None, *, timeout_seconds=None, observer=None, engine=LOCAL_ENGINE):
         """As :meth:`fit`, with a time limit per request and an observer of the progress.
 
         Parameters
         ----------
         timeout_seconds : float, optional
             Limit of every single request to a party.
-        observer : callable, optional
-            Called with a :class:`~fedsift.engine.Progress` after every message.
-        carrier : Carrier, optional
-            Reaches the parties; by default all of them are in this process.
+        observer : Observer or callable, optional
+            Follows the run; a callable is called with a :class:`~fedsift.engine.Progress` after
+            every message.
+        engine : Engine
+            Runs all parties, which are in this process.
         """
-        ready = self._prepare(X, y, simulated=carrier is ALONE)
-        options = {"timeout_seconds": timeout_seconds, "observer": observer}
-        outcome = carrier.execute(ready.prepared, ready.policies, **options)
-        facts = carrier.facts(ready.prepared)
-        if facts is not None:  # else another site makes the result
-            self._keep(ready, outcome, facts)
+        prepared = self.prepare(X, y, simulated=True, observer=observer)
+        outcome = execute(prepared, timeout_seconds=timeout_seconds, engine=engine)
+        forget_finished(prepared.nodes)
+        self.keep_result(prepared, outcome, facts_of(prepared.nodes))
         return self
+
+    def prepare(self, X, y=None, *, simulated=False, observer=None):
+        """Make a run ready; every check that needs no message.
+
+        Parameters
+        ----------
+        simulated : bool
+            Whether all parties belong to whoever runs it.
+        observer : Observer or callable, optional
+
+        Returns
+        -------
+        prepared : PreparedRun
+        """
+        prepared = self._prepare(X, y, simulated=simulated)
+        return replace(prepared, labels=y, observer=as_observer(observer))
 
     @abstractmethod
     def _prepare(self, X, y=None, *, simulated=False):
-        """Make a run ready; ``simulated`` if all parties belong to whoever runs it."""
+        """Federation, nodes, parameters and policies of a run."""
 
     @abstractmethod
-    def _keep(self, ready, outcome, facts):
-        """Fitted attributes, from what the driving role and the others know at the end."""
+    def keep_result(self, prepared, outcome, facts):
+        """Set the fitted attributes.
+
+        Parameters
+        ----------
+        prepared : PreparedRun
+        outcome : Outcome
+            What the driving role found.
+        facts : list of (party, dict)
+            What the roles of the parties know at the end, as far as it may be known here.
+        """

@@ -102,6 +102,12 @@ def signals_between(driver: str, role: str, suffix: str = "") -> Signals:
     )
 
 
+def checkpoint_messages(driver: type[Role]) -> tuple[type[Message], ...]:
+    """Messages by which a driving role and the others keep checkpoints; they reveal nothing."""
+    signals = driver.signals if issubclass(driver, Resumable) else ()
+    return tuple(cls for each in signals for cls in each.messages)
+
+
 def _declared(base: type[M], suffix: str, flow: str, reveals: str) -> type[M]:
     made = msgspec.defstruct(base.__name__ + suffix, [], bases=(base,), frozen=True)
     return cast("type[M]", message(flow=flow, reveals=reveals)(cast("type[Message]", made)))

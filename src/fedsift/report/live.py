@@ -16,7 +16,7 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-from fedsift.engine.session import Progress
+from fedsift.engine.observer import Observer, Progress
 from fedsift.engine.snapshot import ProgressSnapshot, ProgressTracker
 from fedsift.report import blocks, course, curves
 from fedsift.report.view import CostRow, clean, cost_line, size
@@ -30,7 +30,7 @@ _FOOTER = (
 )
 
 
-class LiveView:
+class LiveView(Observer):
     """An observer whose state can be looked at from other threads.
 
     Parameters
@@ -51,9 +51,9 @@ class LiveView:
 
     # What the run tells
 
-    def __call__(self, step: Progress) -> None:
+    def message(self, progress: Progress) -> None:
         """Count one message; called from the threads of all parties."""
-        self._desk(step)
+        self._desk.message(progress)
 
     def epoch(self, entry: Mapping[str, Any]) -> None:
         """Keep the entry of an epoch: open gates and losses."""

@@ -9,6 +9,7 @@ import pytest
 from fedsift.data import split_vertical
 from fedsift.engine import LOCAL_ENGINE, run_local
 from fedsift.engine.local import run_local as embedded
+from fedsift.engine.observer import as_observer
 from fedsift.engine.remote import server as relay_desk
 from fedsift.errors import ParameterError, PolicyViolation
 from fedsift.methods.execution import history_of
@@ -215,7 +216,7 @@ def test_the_observer_is_told_at_every_site():
 
     def script(engine):
         steps = seen.setdefault(engine.home[0], [])
-        return engine.run(TOY, at_home(engine, toy_nodes()), observer=steps.append)
+        return engine.run(TOY, at_home(engine, toy_nodes()), observer=as_observer(steps.append))
 
     all_well(Sites(MEMBERS).run(script))
     assert [step.message for step in seen["a"]].count(Question.__name__) == 2

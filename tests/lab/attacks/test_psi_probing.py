@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedsift.engine import run_local
+from fedsift.engine.observer import as_observer
 from fedsift.errors import PolicyViolation
 from fedsift.jobs import align
 from fedsift.protocol import Policy
@@ -21,7 +22,9 @@ def test_a_list_shorter_than_the_policy_asks_for_learns_nothing():
     made = nodes(HELD[:9], least=10)
     messages = []
     with pytest.raises(PolicyViolation, match="at least 10 rows"):
-        run_local(align.PROTOCOL, made, observer=lambda seen: messages.append(seen.message))
+        run_local(
+            align.PROTOCOL, made, observer=as_observer(lambda seen: messages.append(seen.message))
+        )
     assert set(messages) <= {"AlignmentStart", "Fault"}  # the start, and the refusal
     assert len(made["prober"][0].facts()["rows"]) == 0
 

@@ -71,7 +71,7 @@ def test_it_equals_the_algorithm_on_open_data(alignment, parties, settings):
     selector = DCFSSelector(
         alignment=alignment, n_features_to_select=8, random_state=5, **settings
     ).fit(federation)
-    params = selector._prepare(federation)[2]
+    params = selector._prepare(federation).params
     wanted = open_dcfs(parts_of(federation), params)
     for found, expected in zip(selector.party_scores_.values(), wanted, strict=True):
         assert np.allclose(found, expected, rtol=1e-6, atol=1e-9)

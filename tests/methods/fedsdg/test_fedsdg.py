@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import fedsift as fs
+from helpers.fedsdg import EachEpoch
 from fedsift.data import Federation, split_vertical
 from fedsift.engine import run_local
 from fedsift.errors import FedsiftError
@@ -348,7 +349,7 @@ def test_labels_of_validation_rows_reach_no_gradient():
 def test_the_history_tells_gates_losses_and_bytes():
     X, y = shifted()
     told = []
-    selector = quick(max_epochs=4).run(X, y, on_epoch=told.append)
+    selector = quick(max_epochs=4).run(X, y, observer=EachEpoch(told.append))
     assert [entry["epoch"] for entry in selector.history_] == [0, 1, 2, 3]
     assert [entry["n_bytes"] for entry in told] == [e["n_bytes"] for e in selector.history_]
     sizes = [entry["n_bytes"] for entry in selector.history_]

@@ -8,6 +8,7 @@ import pytest
 from torch import nn
 
 import fedsift as fs
+from helpers.fedsdg import EachEpoch
 from fedsift.data import PartyTable, split_vertical
 from fedsift.errors import FedsiftError
 from fedsift.methods.fedsdg.elimination import elimination_costs
@@ -128,7 +129,7 @@ def test_a_resumed_training_is_the_uninterrupted_one(tmp_path, security, refitti
             raise Outage
 
     with pytest.raises(Outage):
-        quick(checkpoint=tmp_path, **settings).run(federation, on_epoch=fail)
+        quick(checkpoint=tmp_path, **settings).run(federation, observer=EachEpoch(fail))
     assert list(tmp_path.iterdir())
     resumed = quick(checkpoint=tmp_path, **settings).fit(federation)
     assert_same_run(resumed, quick(**{**settings, "security": "plain"}).fit(federation), federation)
@@ -144,7 +145,7 @@ def test_a_checkpoint_with_gates_is_not_continued_without(tmp_path):
 
     settings = {"n_features_to_select": 3, "max_epochs": 3, "checkpoint": tmp_path}
     with pytest.raises(Outage):
-        quick(**settings).run(X, y, on_epoch=fail)
+        quick(**settings).run(X, y, observer=EachEpoch(fail))
     with pytest.raises(FedsiftError):
         quick(**settings, gates="none").fit(X, y)
 

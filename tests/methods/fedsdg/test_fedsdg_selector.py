@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import fedsift as fs
+from helpers.fedsdg import EachEpoch
 from fedsift.data import Federation, split_vertical
 from fedsift.errors import FedsiftError, ParameterError
 from helpers.fedsdg import assert_same_run, course, quick, shifted
@@ -113,7 +114,7 @@ def test_a_resumed_training_is_the_uninterrupted_one(tmp_path, security, label_h
             raise Outage
 
     with pytest.raises(Outage):
-        quick(checkpoint=tmp_path, **settings).run(federation, on_epoch=fail)
+        quick(checkpoint=tmp_path, **settings).run(federation, observer=EachEpoch(fail))
     assert list(tmp_path.iterdir())
     resumed = quick(checkpoint=tmp_path, **settings).fit(federation)
     whole = quick(**settings | {"security": "plain"}).fit(federation)
@@ -131,7 +132,7 @@ def test_a_resumed_training_may_go_on_for_longer(tmp_path):
             ctrl_c()
 
     with pytest.warns(UserWarning, match="interrupted"):
-        partial = quick(checkpoint=tmp_path, **settings).run(X, y, on_epoch=stop)
+        partial = quick(checkpoint=tmp_path, **settings).run(X, y, observer=EachEpoch(stop))
     assert partial.interrupted_
     resumed = quick(checkpoint=tmp_path, **settings).fit(X, y)
     assert_same_run(resumed, quick(**settings).fit(X, y), X)
@@ -163,7 +164,7 @@ def test_ctrl_c_leaves_a_valid_partial_result():
             ctrl_c()
 
     with pytest.warns(UserWarning, match="interrupted after . epochs"):
-        selector = quick(max_epochs=500, patience=500).run(X, y, on_epoch=stop)
+        selector = quick(max_epochs=500, patience=500).run(X, y, observer=EachEpoch(stop))
     assert selector.interrupted_
     assert 4 <= selector.n_epochs_ < 20  # the signal takes a moment
     assert selector.support_.any()
@@ -181,7 +182,7 @@ def test_other_data_does_not_continue_a_training(tmp_path):
             raise Outage
 
     with pytest.raises(Outage):
-        quick(checkpoint=tmp_path, max_epochs=3).run(X, y, on_epoch=fail)
+        quick(checkpoint=tmp_path, max_epochs=3).run(X, y, observer=EachEpoch(fail))
     changed = X.copy()
     changed[:, :] += np.linspace(0, 1, 48)[:, None]
     with pytest.raises(FedsiftError, match="not what it was at the checkpoint"):

@@ -223,8 +223,8 @@ class TestWhoLearnsWhat:
 
     def test_draws_never_follow_a_seed_that_others_know(self):
         chosen = selector(1.0)
-        assert chosen._prepare(vertical(), None, simulated=True)[2].noise_seed == 0
-        assert chosen._prepare(vertical(), None)[2].noise_source("selection") is None
+        assert chosen._prepare(vertical(), None, simulated=True).params.noise_seed == 0
+        assert chosen._prepare(vertical(), None).params.noise_source("selection") is None
 
 
 class TestThePromise:

@@ -116,8 +116,8 @@ def test_noise_never_follows_a_seed_that_others_know():
     federation = vertical()
     chosen = selector(1.0)
 
-    assert chosen._prepare(federation, None, simulated=True)[2].noise_seed == 0
-    joint = chosen._prepare(federation, None)[2]
+    assert chosen._prepare(federation, None, simulated=True).params.noise_seed == 0
+    joint = chosen._prepare(federation, None).params
     assert joint.noise_seed is None
     assert joint.noise_source("party-2") is None
 

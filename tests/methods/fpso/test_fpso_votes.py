@@ -65,7 +65,7 @@ class TestOutcome:
         chosen = selector(n_features_to_select=n_features, security=security)
         own = federation()
         found = chosen.fit(own)
-        params = chosen._prepare(own, None, simulated=True)[2]
+        params = chosen._prepare(own, None, simulated=True).params
         noise = params.noise(8)
         expected = sum(
             votes + noise.draw((8,), params.noise_source(party))
@@ -89,7 +89,7 @@ class TestOutcome:
     def test_a_simulation_repeats_and_organisations_do_not(self):
         one, two = (selector(random_state=5).fit(federation()).votes_ for _ in range(2))
         np.testing.assert_array_equal(one, two)
-        params = selector()._prepare(federation(), None)[2]
+        params = selector()._prepare(federation(), None).params
         assert params.noise_source("party-1") is None
 
     def test_blocks_may_be_judged_by_another_classifier(self):

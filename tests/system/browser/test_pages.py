@@ -10,7 +10,7 @@ from fedsift.cli.live import Page
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy.letters import open_news, seal_news
 from fedsift.deploy.submit import JobState
-from fedsift.engine.session import Progress
+from fedsift.engine.observer import Progress
 from fedsift.engine.snapshot import ProgressTracker
 from fedsift.lab.attacks import page as attack_page
 from fedsift.lab.attacks.attack import AttackReport
@@ -282,7 +282,7 @@ class TestLiveView:
 
     def test_it_follows_the_job(self, browser, axe):
         view = LiveView("fedsift: fedsdg, job.toml")
-        view(Progress(1, "bank", "shop", "Labels", 1_000_000))
+        view.message(Progress(1, "bank", "shop", "Labels", 1_000_000))
         phone = {"width": 390, "colours": "dark", "quiet": False}
         with (
             LiveServer(view, linger_seconds=30) as server,
@@ -290,7 +290,7 @@ class TestLiveView:
         ):
             page.locator("dd", has_text="1.0 MB").wait_for()
             assert "Nobody learned anything yet." in page.inner_text("#ledger")
-            view(Progress(2, "shop", "bank", "Scores", 300, self.ROW))
+            view.message(Progress(2, "shop", "bank", "Scores", 300, self.ROW))
             for epoch in range(3):
                 view.epoch(
                     {
@@ -325,7 +325,7 @@ class TestLiveView:
             opened(browser, server.url, quiet=False) as page,
         ):
             page.locator("#progress dd", has_text="submitted").wait_for()
-            desk(Progress(2, EVIL, "bank", "Scores", 1_500_000, self.ROW))
+            desk.message(Progress(2, EVIL, "bank", "Scores", 1_500_000, self.ROW))
             tell()
             page.locator("#progress dd", has_text="1.5 MB").wait_for()
             page.locator("#ledger td", has_text="feature-scores").wait_for()
@@ -345,7 +345,7 @@ class TestLiveView:
 
     def test_it_works_without_scripts(self, browser):
         view = LiveView("fedsift: filter, job.toml")
-        view(Progress(1, "bank", "shop", "Labels", 1_000_000, self.ROW))
+        view.message(Progress(1, "bank", "shop", "Labels", 1_000_000, self.ROW))
         with LiveServer(view, linger_seconds=0.1) as server:
             context = browser.new_context(java_script_enabled=False)
             try:

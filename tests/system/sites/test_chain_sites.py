@@ -10,7 +10,7 @@ import pytest
 import fedsift as fs
 from fedsift.data.part import read_part
 from fedsift.errors import AlignmentError, PolicyViolation
-from fedsift.jobs.chain_joint import ChainScript, plan_chain, run_chain
+from fedsift.jobs.chain_joint import ChainRun, plan_chain, run_chain
 from fedsift.jobs.run import LocalParty
 from fedsift.jobs.spec import JointJob, JointStep
 from helpers.joint import CLASSES, at_sites, columns_homes, people, rows_homes
@@ -332,7 +332,7 @@ class TestGoingOn:
             run_chain(job, homes_of(job), observer=Observed(at, after=after), place=tmp_path)
 
         again, texts = Observed(), []
-        script = ChainScript(
+        script = ChainRun(
             job, homes_of(job), observer=again, place=tmp_path, keep_predictions=texts.append
         )
         result = script.run()
@@ -386,7 +386,7 @@ class TestGoingOn:
     def test_an_interrupt_leaves_the_finished_steps(self, undisturbed, monkeypatch):
         monkeypatch.setattr(fs.InteractionSelector, "run", pressed)
         job = chained(*self.steps)
-        script = ChainScript(job, homes_of(job))
+        script = ChainRun(job, homes_of(job))
 
         result = script.run()
 

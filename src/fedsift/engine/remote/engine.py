@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS, failure, printable
+from fedsift.engine.observer import Observer
 from fedsift.engine.outcome import Outcome, sum_timings
 from fedsift.engine.remote.client import SiteClient
 from fedsift.engine.remote.exchange import RemoteExchange
@@ -26,7 +27,7 @@ from fedsift.engine.remote.server import SiteServer
 from fedsift.engine.remote.state import RunState
 from fedsift.engine.remote.transport import Timeouts
 from fedsift.engine.remote.wire import Counts
-from fedsift.engine.session import Observer, fault_of
+from fedsift.engine.session import fault_of
 from fedsift.engine.threads import in_thread, one_thread_each
 from fedsift.errors import (
     Disagreement,
@@ -37,6 +38,7 @@ from fedsift.errors import (
     SiteUnreachable,
 )
 from fedsift.protocol.codec import Fault
+from fedsift.protocol.message import Message
 from fedsift.protocol.policy import Policy
 from fedsift.protocol.protocol import Protocol
 from fedsift.protocol.remote_role import RemoteRole
@@ -115,6 +117,7 @@ class SiteEngine:
         protocol: Protocol,
         nodes: Mapping[str, Sequence[Role]],
         *,
+        planned: Sequence[type[Message]] | None = None,
         policies: Mapping[str, Policy] | None = None,
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         protected: bool = True,
@@ -129,6 +132,7 @@ class SiteEngine:
             protocol,
             nodes,
             self._courier,
+            planned=planned,
             policies=policies,
             timeout_seconds=timeout_seconds,
             keep_frames=keep_frames,
@@ -156,7 +160,7 @@ class SiteEngine:
     ) -> Outcome:
         """Walk through the protocol, close the stage everywhere and add up all counts."""
         node = stage.nodes[stage.driver_address.party]
-        driver.watcher = getattr(stage.observer, "step", None)
+        driver.watcher = None if stage.observer is None else stage.observer.step
         work = node.submit(driver.drive(stage.door(stage.driver_address)))
         value = self._result(work, on_interrupt)
         seconds = [stage.phases()]

@@ -12,10 +12,11 @@ from typing import ClassVar
 
 from fedsift.engine.exchange import Exchange, Request
 from fedsift.engine.node import Node
+from fedsift.engine.observer import Observer
 from fedsift.engine.outcome import phase_seconds
 from fedsift.engine.remote.client import SiteClient
 from fedsift.engine.remote.wire import Call, Count, Counts
-from fedsift.engine.session import Address, Observer, Session
+from fedsift.engine.session import Address, Session
 from fedsift.engine.threads import in_thread
 from fedsift.errors import BadFrame, ParameterError, UndeclaredFlow
 from fedsift.protocol.codec import Done, Fault
@@ -42,6 +43,7 @@ class RemoteExchange(Exchange):
         nodes: Mapping[str, Sequence[Role]],
         courier: SiteClient,
         *,
+        planned: Sequence[type[Message]] | None,
         policies: Mapping[str, Policy] | None,
         timeout_seconds: float,
         keep_frames: bool,
@@ -67,6 +69,7 @@ class RemoteExchange(Exchange):
         session = Session(
             protocol,
             placement,
+            planned=planned,
             policies=policies,
             keep_frames=keep_frames,
             protected=protected,

@@ -31,7 +31,6 @@ from fedsift.lab.attacks.attack import (
 from fedsift.lab.attacks.recording import (
     JobRun,
     Mounted,
-    RecordingCarrier,
     RecordingEngine,
     Stage,
 )
@@ -77,7 +76,7 @@ def record_federation(
 ) -> JobRun:
     """Run a selector on a federation that is here as a whole."""
     engine = player_for(method)
-    selector.run(federation, timeout_seconds=timeout_seconds, carrier=RecordingCarrier(engine))
+    selector.run(federation, timeout_seconds=timeout_seconds, engine=engine)
     targets = dict(federation.targets)
     if federation.target is not None:
         targets[federation.label_holder] = federation.target

@@ -26,14 +26,12 @@ from fedsift.lab.attacks.fedsdg.layer_views import (
 from fedsift.lab.attacks.fpso.accuracy_profile import CuriousThirdParty
 from fedsift.lab.attacks.vfps.distance_reconstruction import CuriousLeader
 from fedsift.lab.attacks.vfps.pseudonym_linking import CuriousAggregator
-from fedsift.methods.carrier import Carrier
-from fedsift.methods.execution import Prepared, execute
 from fedsift.methods.fedsdg import label_holder as fedsdg
 from fedsift.methods.fedsdg.feature_holder import FeatureHolder
 from fedsift.methods.fpso import third_party as fpso
 from fedsift.methods.vfps import aggregator as vfps_parties
 from fedsift.methods.vfps import leader as vfps
-from fedsift.protocol import Codec, Policy, Protocol, Role
+from fedsift.protocol import Codec, Protocol, Role
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,23 +118,10 @@ class RecordingEngine(LocalEngine):
         return outcome
 
 
-class RecordingCarrier(Carrier):
-    """Lets a selector run as ever, in the hands of a recording player."""
-
-    def __init__(self, engine: RecordingEngine) -> None:
-        self._engine = engine
-
-    def execute(
-        self, prepared: Prepared, policies: Mapping[str, Policy], **options: Any
-    ) -> Outcome:
-        """Carry out what a selector prepared."""
-        return execute(prepared, policies, engine=self._engine, **options)
-
-
 def recorded_fit(selector: Any, federation: Any) -> Stage:
     """Fit a selector on a federation with everything kept."""
     engine = RecordingEngine()
-    selector.run(federation, carrier=RecordingCarrier(engine))
+    selector.run(federation, engine=engine)
     return engine.stages[-1]
 
 

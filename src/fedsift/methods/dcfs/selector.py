@@ -15,9 +15,9 @@ from fedsift.methods.checks import check_choices
 from fedsift.methods.dcfs import anchor
 from fedsift.methods.dcfs import coordinator as dcfs
 from fedsift.methods.dcfs import settings as dcfs_settings
-from fedsift.methods.execution import Prepared, build_result, policies_for, rows_of
+from fedsift.methods.execution import PreparedRun, build_result, policies_for, rows_of
 from fedsift.methods.needs import SetupNeeds
-from fedsift.methods.running import MethodSelector, Ready
+from fedsift.methods.running import MethodSelector
 
 MAX_AUTO_ANCHORS = 500
 
@@ -149,9 +149,9 @@ class DCFSSelector(MethodSelector):
         """
         return self.run(X, y)
 
-    def _keep(self, ready, outcome, facts):
+    def keep_result(self, prepared, outcome, facts):
         """Fitted attributes: the common ranking, and the own ones of parties at home."""
-        federation, prepared, params, _ = ready
+        federation, params = prepared.federation, prepared.params
         names = next(iter(federation.tables.values())).feature_names
         joint = outcome.value
         self.party_scores_ = {party: known["scores"] for party, known in facts if "scores" in known}
@@ -220,11 +220,17 @@ class DCFSSelector(MethodSelector):
         )
         nodes = dcfs.build_nodes(federation.tables, params, self._checkpoints())
         bits = 128 if params.protected else 0
-        used = dcfs.messages_used(params)
-        notes, rows = _notes(params, n_features), rows_of(federation)
-        prepared = Prepared(dcfs.PROTOCOL, nodes, used, bits, notes=notes, rows=rows)
-        policies = policies_for(self.policy, tuple(prepared.nodes))
-        return Ready(federation, prepared, params, policies)
+        return PreparedRun(
+            protocol=dcfs.PROTOCOL,
+            nodes=nodes,
+            used=dcfs.messages_used(params),
+            security_bits=bits,
+            federation=federation,
+            params=params,
+            policies=policies_for(self.policy, tuple(nodes)),
+            notes=_notes(params, n_features),
+            rows=rows_of(federation),
+        )
 
     def _rows_federation(self, X):
         if isinstance(X, Federation):

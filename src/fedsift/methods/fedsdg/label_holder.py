@@ -138,9 +138,10 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
         Embedding network for the own columns.
     checkpoints : Path, optional
         Directory for this party's own checkpoints.
-    report : callable, optional
-        Told about every epoch: numbers only, at this party.
     """
+
+    report: EpochReport | None = None
+    """Told about every epoch: numbers only, at this party."""
 
     _stage: TrainingPhase | None = None
 
@@ -153,7 +154,6 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
         *,
         make: MakeEmbeddings | None = None,
         checkpoints: Path | None = None,
-        report: EpochReport | None = None,
     ) -> None:
         self.keep_checkpoints(checkpoints, party, params, table, target, may_change=MAY_CHANGE)
         self._party = party
@@ -167,7 +167,6 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
         self._noise = np.random.default_rng(seeds[4])
         self._saved: State = {}
         self._selected: _Selected | None = None
-        self._report = report
         self.stop_requested = False
         self._own: LocalPart | None = None
         self._own_selected: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -302,7 +301,7 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
             self._noise,
             self.clock,
             lambda: self.stop_requested,
-            self._report,
+            self.report,
         )
         stage = self._stage = TrainingPhase(around, layer, top, self._own, points)
         await layer.open(net)
@@ -429,7 +428,6 @@ def build_nodes(
     *,
     make: MakeEmbeddings | None = None,
     checkpoints: Path | None = None,
-    report: EpochReport | None = None,
 ) -> dict[str, Sequence[Role]]:
     """One node per party: the label holder drives, everybody else holds features."""
     holder: Role = RemoteRole(LabelHolder)
@@ -441,7 +439,6 @@ def build_nodes(
             params,
             make=make,
             checkpoints=checkpoints,
-            report=report,
         )
     nodes: dict[str, Sequence[Role]] = {label_holder: (holder,)}
     others = [party for party in tables if party != label_holder]

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fedsift.data import Federation, PartyTable
 from fedsift.errors import MissingPackage, ParameterError, ValueProblem
-from fedsift.methods.execution import Prepared, execute, policies_for
+from fedsift.methods.execution import PreparedRun, execute, policies_for
 from fedsift.methods.fedsdg import model_files as files
 from fedsift.methods.fedsdg.messages import messages_to_predict
 from fedsift.methods.running import MethodSelector
@@ -152,10 +152,15 @@ class JointModel(MethodSelector):
         )
         n_holders = len(self._parts[holder]["parties"])
         bits = 0 if self.params_.scheme == "plain" else self.params_.security_bits
-        prepared = Prepared(
-            fedsdg_predict.PROTOCOL, nodes, messages_to_predict(self.params_, n_holders), bits
+        outcome = execute(
+            PreparedRun(
+                protocol=fedsdg_predict.PROTOCOL,
+                nodes=nodes,
+                used=messages_to_predict(self.params_, n_holders),
+                security_bits=bits,
+                policies=policies_for(self._policy_of(nodes), tuple(nodes)),
+            )
         )
-        outcome = execute(prepared, policies_for(self._policy_of(nodes), tuple(nodes)))
         self._latest["traffic"] = outcome.transcript.traffic()
         self._latest["timings"] = outcome.timings
         self._latest["disclosures"] = outcome.ledger.rows()

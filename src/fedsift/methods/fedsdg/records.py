@@ -4,26 +4,25 @@
 
 from __future__ import annotations
 
+from fedsift.engine.observer import Observer, Observers
 
-class Meter:
+
+class Meter(Observers):
     """Counts bytes and passes on what observers want to see."""
 
-    def __init__(self, observer, watchers):
-        self._observer = observer
-        self._watchers = watchers
+    def __init__(self, *observers: Observer) -> None:
+        super().__init__(*observers)
         self._n_bytes = 0
 
-    def __call__(self, step):
+    def message(self, progress):
         """Count one message."""
-        self._n_bytes += step.n_bytes
-        if self._observer is not None:
-            self._observer(step)
+        self._n_bytes += progress.n_bytes
+        super().message(progress)
 
     def epoch(self, entry):
         """Add the bytes so far to an epoch's entry."""
         entry["n_bytes"] = self._n_bytes
-        for watcher in self._watchers:
-            watcher(entry)
+        super().epoch(entry)
 
 
 def left_out(known):

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from dataclasses import replace
 
 from fedsift.engine.progress import EpochBar
 from fedsift.errors import ParameterError
 from fedsift.methods.base import scores_in_order
-from fedsift.methods.carrier import ALONE
 from fedsift.methods.execution import (
-    Prepared,
+    PreparedRun,
     build_result,
     policies_for,
     rows_of,
@@ -23,7 +23,6 @@ from fedsift.methods.fedsdg.model import JointModel, need_torch
 from fedsift.methods.fedsdg.records import Meter, left_out, ranking_of
 from fedsift.methods.fedsdg.settings import check_parameters, notes_on, params_for
 from fedsift.methods.needs import ResultNeeds, SetupNeeds
-from fedsift.methods.running import Ready
 from fedsift.protocol import RemoteRole
 
 
@@ -212,45 +211,21 @@ class FedSDGSelector(JointModel):
         """
         return self.run(X, y)
 
-    def run(self, X, y=None, *, timeout_seconds=None, observer=None, on_epoch=None, carrier=ALONE):
-        """As :meth:`fit`, with a time limit per request and observers of the progress.
+    def prepare(self, X, y=None, *, simulated=False, observer=None):
+        """See :meth:`MethodSelector.prepare`; Ctrl-C ends a training with its best epoch so far."""
+        prepared = super().prepare(X, y, simulated=simulated, observer=observer)
+        bar = EpochBar(int(self.max_epochs)) if self.verbose else None
+        meter = Meter(prepared.observer, *(() if bar is None else (bar,)))
+        driver = prepared.nodes[prepared.federation.label_holder][0]
+        driver.report = meter.epoch
 
-        Parameters
-        ----------
-        timeout_seconds : float, optional
-            Limit of every single request to a party.
-        observer : callable, optional
-            Called with a :class:`~fedsift.engine.Progress` after every message.
-        on_epoch : callable, optional
-            Called with the history entry of every epoch.
-        carrier : Carrier, optional
-            Reaches the parties; by default all of them are in this process.
-        """
-        with contextlib.ExitStack() as stack:
-            watchers = [] if on_epoch is None else [on_epoch]
-            if self.verbose:
-                watchers.append(stack.enter_context(EpochBar(int(self.max_epochs))))
-            meter = Meter(observer, watchers)
-            ready = self._prepare(X, y, report=meter.epoch)
-            federation, prepared, self._trained_with, policies = ready
-            driver = prepared.nodes[federation.label_holder][0]
+        def stop():
+            driver.stop_requested = True
 
-            def stop():
-                driver.stop_requested = True
+        display = contextlib.nullcontext() if bar is None else bar
+        return replace(prepared, observer=meter, on_interrupt=stop, display=display)
 
-            outcome = carrier.execute(
-                prepared,
-                policies,
-                timeout_seconds=timeout_seconds,
-                observer=meter,
-                on_interrupt=stop,
-            )
-        facts = carrier.facts(prepared)
-        if facts is not None:
-            self._keep(ready, outcome, facts, y)
-        return self
-
-    def _prepare(self, X, y=None, *, simulated=False, report=None):
+    def _prepare(self, X, y=None, *, simulated=False):
         """Federation, nodes and parameters; every check that needs no message."""
         check_parameters(self)
         federation = self._federate(X, y)
@@ -278,22 +253,22 @@ class FedSDGSelector(JointModel):
             params,
             make=self._make_networks(),
             checkpoints=self._checkpoints(),
-            report=report,
         )
         n_holders = len(set(federation.tables) - {federation.label_holder})
         bits = 0 if params.scheme == "plain" else params.security_bits
         min_bin_size = params.min_bin_size if params.init == "gini" else None
-        prepared = Prepared(
-            fedsdg.PROTOCOL,
-            nodes,
-            messages_used(params, n_holders),
-            bits,
-            min_bin_size,
-            notes_on(params, n_holders),
-            rows_of(federation),
+        return PreparedRun(
+            protocol=fedsdg.PROTOCOL,
+            nodes=nodes,
+            used=messages_used(params, n_holders),
+            security_bits=bits,
+            federation=federation,
+            params=params,
+            policies=policies_for(self.policy, federation.parties),
+            min_bin_size=min_bin_size,
+            notes=notes_on(params, n_holders),
+            rows=rows_of(federation),
         )
-        policies = policies_for(self.policy, federation.parties)
-        return Ready(federation, prepared, params, policies)
 
     def _wanted(self):
         """The number of classes may decide how wide the layer is."""
@@ -302,9 +277,9 @@ class FedSDGSelector(JointModel):
     def _asked(self, setting):
         return ResultNeeds(gates=True)
 
-    def _keep(self, ready, outcome, facts, y=None):
+    def keep_result(self, prepared, outcome, facts):
         """Fitted attributes, and every party's part of the model."""
-        federation, prepared, params, _ = ready
+        federation, params, y = prepared.federation, prepared.params, prepared.labels
         trained = outcome.value
         roles = {party: node[0] for party, node in prepared.nodes.items()}
         facts = {party: known for party, known in facts if party in federation.tables}

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import numbers
+from dataclasses import replace
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,7 +16,7 @@ from fedsift.errors import ParameterError
 from fedsift.methods.base import number_to_select, scores_in_order
 from fedsift.methods.checks import check_choices
 from fedsift.methods.execution import (
-    Prepared,
+    PreparedRun,
     build_result,
     policies_for,
     rows_of,
@@ -48,7 +49,7 @@ from fedsift.methods.filter.score_name import ScoreParameter
 from fedsift.methods.filter.scores import LOWER_IS_BETTER
 from fedsift.methods.needs import ResultNeeds, SetupNeeds
 from fedsift.methods.release import check_release, release_notes
-from fedsift.methods.running import MethodSelector, Ready
+from fedsift.methods.running import MethodSelector
 from fedsift.privacy.mechanisms import check_budget
 from fedsift.protocol.policy import OPEN
 
@@ -179,10 +180,10 @@ class FilterSelector(MethodSelector):
         """
         return self.run(X, y)
 
-    def _keep(self, ready, outcome, facts):
+    def keep_result(self, prepared, outcome, facts):
         """Fitted attributes in the order of the original columns."""
-        federation, params = ready.federation, ready.params
-        self.result_ = self._result(federation, ready.prepared, params, outcome, facts)
+        federation, params = prepared.federation, prepared.params
+        self.result_ = self._result(federation, prepared, params, outcome, facts)
         self.support_ = federation.original_support(
             {party: list(names) for party, names in self.result_.selected.items()}
         )
@@ -231,8 +232,13 @@ class FilterSelector(MethodSelector):
             prepared = self._prepare_vertical(federation, params)
         else:
             prepared = self._prepare_horizontal(federation, params)
-        policies = policies_for(self.policy, tuple(prepared.nodes))
-        return Ready(federation, prepared, params, policies)
+        return replace(
+            prepared,
+            federation=federation,
+            params=params,
+            policies=policies_for(self.policy, tuple(prepared.nodes)),
+            rows=rows_of(federation),
+        )
 
     def _prepare_vertical(self, federation, params):
         if self.score != "variance" and federation.target is None:
@@ -252,16 +258,15 @@ class FilterSelector(MethodSelector):
         )
         notes = (self._he_note(params), *noise_notes(params), *self._release_notes())
         bits = 0 if params.scheme == "plain" else params.security_bits
-        return Prepared(
-            filters.PROTOCOL,
-            nodes,
-            filter_messages.messages_used(params),
-            bits,
-            self._smallest_bin(params),
-            notes,
-            rows_of(federation),
-            params.epsilon,
-            params.release_epsilon,
+        return PreparedRun(
+            protocol=filters.PROTOCOL,
+            nodes=nodes,
+            used=filter_messages.messages_used(params),
+            security_bits=bits,
+            min_bin_size=self._smallest_bin(params),
+            notes=notes,
+            epsilon=params.epsilon,
+            release_epsilon=params.release_epsilon,
         )
 
     def _release_notes(self):
@@ -278,21 +283,20 @@ class FilterSelector(MethodSelector):
             federation.tables, federation.targets, params, self._checkpoints()
         )
         bits = 0 if params.scheme == "plain" else params.security_bits
-        return Prepared(
-            filters_horizontal.PROTOCOL,
-            nodes,
-            filter_horizontal_messages.messages_used(params),
-            bits,
-            self._smallest_bin(params),
-            (
+        return PreparedRun(
+            protocol=filters_horizontal.PROTOCOL,
+            nodes=nodes,
+            used=filter_horizontal_messages.messages_used(params),
+            security_bits=bits,
+            min_bin_size=self._smallest_bin(params),
+            notes=(
                 "Sums travel under pairwise one-time masks; no homomorphic encryption is needed.",
                 *noise_notes(params),
                 *self._release_notes(),
             ),
-            rows_of(federation),
-            params.epsilon,
+            epsilon=params.epsilon,
             # Noise covers labels too here, and with them whatever follows from the counts.
-            params.epsilon if params.noisy else params.release_epsilon,
+            release_epsilon=params.epsilon if params.noisy else params.release_epsilon,
         )
 
     def _wanted(self):

@@ -13,14 +13,14 @@ from fedsift.data import Federation, split_horizontal
 from fedsift.errors import ParameterError
 from fedsift.methods.base import number_to_select, scores_in_order
 from fedsift.methods.checks import check_choices
-from fedsift.methods.execution import Prepared, build_result, policies_for, rows_of
+from fedsift.methods.execution import PreparedRun, build_result, policies_for, rows_of
 from fedsift.methods.fpso import swarm
 from fedsift.methods.fpso import third_party as fpso
 from fedsift.methods.fpso.local_search import Params, fewest_rows
 from fedsift.methods.fpso.noise import check_votes, vote_notes, vote_warnings, with_votes
 from fedsift.methods.fpso.votes import FEWEST_BLOCKS, FEWEST_ROWS
 from fedsift.methods.needs import ResultNeeds
-from fedsift.methods.running import MethodSelector, Ready
+from fedsift.methods.running import MethodSelector
 
 _ROUNDS_ONLY = {"n_particles", "n_iterations", "n_rounds", "integration", "aggregation", "mode"}
 
@@ -147,9 +147,9 @@ class FPSOSelector(MethodSelector):
         """
         return self.run(X, y)
 
-    def _keep(self, ready, outcome, facts):
+    def keep_result(self, prepared, outcome, facts):
         """Fitted attributes: the common subset, and what parties at home found for themselves."""
-        federation, prepared, params, _ = ready
+        federation, params = prepared.federation, prepared.params
         # What a party found out about its own rows is here only if the party is.
         facts = {party: known for party, known in facts if "kept" in known}
         names = next(iter(federation.tables.values())).feature_names
@@ -236,19 +236,19 @@ class FPSOSelector(MethodSelector):
             federation.tables, federation.targets, params, checkpoints=self._checkpoints()
         )
         bits = 128 if params.protected and self.aggregation == "masked" else 0
-        used = fpso.messages_used(params)
-        prepared = Prepared(
-            fpso.PROTOCOL,
-            nodes,
-            used,
-            bits,
+        return PreparedRun(
+            protocol=fpso.PROTOCOL,
+            nodes=nodes,
+            used=fpso.messages_used(params),
+            security_bits=bits,
+            federation=federation,
+            params=params,
+            policies=policies_for(self.policy, tuple(nodes)),
             notes=vote_notes(federation, params),
             rows=rows_of(federation),
             epsilon=params.epsilon,
             release_epsilon=params.epsilon,  # noisy votes cover labels, and so the selection
         )
-        policies = policies_for(self.policy, tuple(nodes))
-        return Ready(federation, prepared, params, policies)
 
     def _asked(self, setting):
         return ResultNeeds(remarks=self.epsilon is None)

@@ -14,7 +14,7 @@ from fedsift.errors import ParameterError
 from fedsift.methods.base import number_to_select, scores_in_order
 from fedsift.methods.checks import check_choices
 from fedsift.methods.execution import (
-    Prepared,
+    PreparedRun,
     build_result,
     history_of,
     policies_for,
@@ -26,7 +26,7 @@ from fedsift.methods.interaction.measures import SECURE
 from fedsift.methods.interaction.messages import Params, messages_used
 from fedsift.methods.interaction.parties import check_columns
 from fedsift.methods.needs import ResultNeeds
-from fedsift.methods.running import MethodSelector, Ready
+from fedsift.methods.running import MethodSelector
 
 _NOT_SECURE = ("iwfs", "paper_literal")
 
@@ -124,13 +124,13 @@ class InteractionSelector(MethodSelector):
         """
         return self.run(X, y)
 
-    def _keep(self, ready, outcome, facts):
+    def keep_result(self, prepared, outcome, facts):
         """Fitted attributes in the order of the original columns."""
-        federation, ranking = ready.federation, outcome.value
+        federation, ranking = prepared.federation, outcome.value
         names = {party: known["names"] for party, known in facts if known["names"]}
         remarks = [remark for _, known in facts for remark in known["remarks"]]
         self.operations_ = _added([known["operations"] for _, known in facts])
-        result = self._result(federation, ready.prepared, ready.params, outcome, names, remarks)
+        result = self._result(federation, prepared, prepared.params, outcome, names, remarks)
         self.result_ = result
         self.support_ = federation.original_support(
             {party: list(chosen) for party, chosen in result.selected.items()}
@@ -181,12 +181,17 @@ class InteractionSelector(MethodSelector):
             self._checkpoints(),
         )
         bits = 0 if params.scheme == "plain" else params.security_bits
-        used = messages_used(params)
-        notes = self._notes(params, federation)
-        rows = rows_of(federation)
-        prepared = Prepared(interaction.PROTOCOL, nodes, used, bits, None, notes, rows)
-        policies = policies_for(self.policy, tuple(nodes))
-        return Ready(federation, prepared, params, policies)
+        return PreparedRun(
+            protocol=interaction.PROTOCOL,
+            nodes=nodes,
+            used=messages_used(params),
+            security_bits=bits,
+            federation=federation,
+            params=params,
+            policies=policies_for(self.policy, tuple(nodes)),
+            notes=self._notes(params, federation),
+            rows=rows_of(federation),
+        )
 
     def _asked(self, setting):
         return ResultNeeds(order=True, operations=True)

@@ -11,13 +11,13 @@ from fedsift.data import Federation
 from fedsift.errors import ParameterError
 from fedsift.methods.checks import check_choices
 from fedsift.methods.execution import (
-    Prepared,
+    PreparedRun,
     build_result,
     policies_for,
     rows_of,
 )
 from fedsift.methods.needs import SetupNeeds
-from fedsift.methods.running import MethodSelector, Ready
+from fedsift.methods.running import MethodSelector
 from fedsift.methods.vfps import leader as vfps
 from fedsift.methods.vfps.distances import DESIGNS, STRATEGIES, Params
 from fedsift.methods.vfps.messages import (
@@ -165,14 +165,14 @@ class VFPSSelector(MethodSelector):
         """
         return self.run(X, y)
 
-    def _keep(self, ready, outcome, facts):
+    def keep_result(self, prepared, outcome, facts):
         """Fitted attributes: chosen participants, and how much each tells."""
-        federation = ready.federation
+        federation = prepared.federation
         found = outcome.value.found
         self.selected_participants_ = list(found.selected)
         self.importances_ = {p: found.importances[p].value for p in federation.tables}
         self.standard_errors_ = {p: found.importances[p].standard_error for p in federation.tables}
-        self.result_ = self._result(federation, ready.prepared, ready.params, outcome, facts)
+        self.result_ = self._result(federation, prepared, prepared.params, outcome, facts)
         self.support_ = federation.original_support(
             {party: list(names) for party, names in self.result_.selected.items()}
         )
@@ -217,9 +217,17 @@ class VFPSSelector(MethodSelector):
         )
         bits = 0 if params.scheme == "plain" else params.security_bits
         notes = (self._he_note(params), *self._group_notes(params, needed))
-        used, rows = messages_used(params), rows_of(federation)
-        prepared = Prepared(vfps.PROTOCOL, nodes, used, bits, None, notes, rows)
-        return Ready(federation, prepared, params, policies)
+        return PreparedRun(
+            protocol=vfps.PROTOCOL,
+            nodes=nodes,
+            used=messages_used(params),
+            security_bits=bits,
+            federation=federation,
+            params=params,
+            policies=policies,
+            notes=notes,
+            rows=rows_of(federation),
+        )
 
     def _wanted(self):
         """Some groups and distances are used only if all participants allow them."""
