@@ -149,6 +149,8 @@ class MethodSpec:
         What a job file may give, where the type of a parameter's default is not the whole truth.
     python_only : tuple of str
         Parameters that a job file cannot give.
+    packages : tuple of str
+        Optional packages, as installers name them, without which the method does not run.
     neutral : mapping of setting to str
         Name of the party without data that takes part; a horizontal method always has one.
     cost_model : str or Missing
@@ -171,6 +173,7 @@ class MethodSpec:
     protocols: Mapping[str, str]
     accepts: Mapping[str, Kinds]
     python_only: tuple[str, ...]
+    packages: tuple[str, ...]
     neutral: Mapping[str, str]
     cost_model: str | Missing
     texts: str | Missing

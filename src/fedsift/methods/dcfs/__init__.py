@@ -12,6 +12,7 @@ METHOD = MethodSpec(
     protocols={"horizontal": "fedsift.methods.dcfs.coordinator:PROTOCOL"},
     accepts={"n_features_to_select": (int, float), "n_anchors": (int, str)},
     python_only=(),
+    packages=(),
     neutral={"horizontal": "coordinator"},
     cost_model="fedsift.methods.dcfs.costs:count_dcfs",
     texts="fedsift.methods.dcfs.report:TEXTS",

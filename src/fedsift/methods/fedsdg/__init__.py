@@ -16,6 +16,7 @@ METHOD = MethodSpec(
         "outputs": (int, str),
     },
     python_only=("embedding_network",),
+    packages=("torch",),
     neutral={},
     cost_model="fedsift.methods.fedsdg.costs:count_fedsdg",
     texts="fedsift.methods.fedsdg.report:TEXTS",

@@ -22,6 +22,7 @@ METHOD = MethodSpec(
         "release_delta": (int, float),
     },
     python_only=(),
+    packages=(),
     neutral={"horizontal": "coordinator"},
     cost_model="fedsift.methods.filter.costs:count_filter",
     texts="fedsift.methods.filter.report:TEXTS",

@@ -18,6 +18,7 @@ METHOD = MethodSpec(
         "n_votes": (int,),
     },
     python_only=(),
+    packages=(),
     neutral={"horizontal": "third-party"},
     cost_model="fedsift.methods.fpso.costs:count_fpso",
     texts="fedsift.methods.fpso.report:TEXTS",

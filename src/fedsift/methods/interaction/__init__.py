@@ -12,6 +12,7 @@ METHOD = MethodSpec(
     protocols={"vertical": "fedsift.methods.interaction.label_owner:PROTOCOL"},
     accepts={"n_features_to_select": (int, float, str)},
     python_only=(),
+    packages=(),
     neutral={"vertical": "cloud"},
     cost_model="fedsift.methods.interaction.costs:count_interaction",
     texts="fedsift.methods.interaction.report:TEXTS",

@@ -12,6 +12,7 @@ METHOD = MethodSpec(
     protocols={"vertical": "fedsift.methods.vfps.leader:PROTOCOL"},
     accepts={"n_participants": (int, float)},
     python_only=(),
+    packages=(),
     neutral={"vertical": "aggregator"},
     cost_model="fedsift.methods.vfps.costs:count_vfps",
     texts="fedsift.methods.vfps.report:TEXTS",
