@@ -143,7 +143,7 @@ def cell(text: str) -> str:
 def method_parameters() -> str:
     """``[method]`` of every method."""
     parts = []
-    for method in registry.METHODS:
+    for method in registry.list_built_in():
         known = documented(method.estimator)
         kinds = method.schema().parameters
         parts += [
@@ -182,7 +182,7 @@ def disclosure_kinds() -> str:
 
     for declaration in registry.joint_declarations():
         add(declaration, "any, on own tables")
-    for method in registry.METHODS:
+    for method in registry.list_built_in():
         for _, declaration in method.declarations():
             add(declaration, f"`{method.name}`")
     lines = ["| kind | who learns what | methods |", "|---|---|---|"]
@@ -258,8 +258,8 @@ def glance(name: str) -> str:
         f"| selects | {method.selects} |",
         f'| job file | `method = "{name}"`, [its keys](../job-file.md#{name}) |',
     ]
-    for setting, address in method.protocols.items():
-        protocol = registry._imported(address)
+    for setting in method.protocols:
+        protocol = method.protocol(setting)
         roles = dict.fromkeys(
             role
             for message in protocol.messages
@@ -277,7 +277,7 @@ BLOCKS = {
     "disclosure-kinds": disclosure_kinds,
     "error-codes": error_codes,
     "commands": commands,
-} | {f"glance:{m.name}": (lambda name=m.name: glance(name)) for m in registry.METHODS}
+} | {f"glance:{m.name}": (lambda name=m.name: glance(name)) for m in registry.list_built_in()}
 
 
 def updated(text: str) -> str:

@@ -26,17 +26,11 @@ __version__ = "0.1.0"
 # Names are looked up on first use, so that `import fedsift` and `fedsift --help` stay fast.
 _HOMES = {
     "Chain": "fedsift.jobs.chain",
-    "DCFSSelector": "fedsift.methods.dcfs.selector",
-    "FPSOSelector": "fedsift.methods.fpso.selector",
-    "FedSDGSelector": "fedsift.methods.fedsdg.selector",
     "Federation": "fedsift.data",
-    "FilterSelector": "fedsift.methods.filter.selector",
-    "InteractionSelector": "fedsift.methods.interaction.selector",
     "PartyTable": "fedsift.data",
     "Policy": "fedsift.protocol",
     "SelectionResult": "fedsift.result",
     "split_horizontal": "fedsift.data",
-    "VFPSSelector": "fedsift.methods.vfps.selector",
     "split_vertical": "fedsift.data",
 }
 
@@ -61,6 +55,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
+    if name.endswith("Selector"):
+        registry = importlib.import_module("fedsift.methods.registry")
+        found = [method for method in registry.list_built_in() if method.class_name == name]
+        if found:
+            return found[0].estimator
     raise AttributeError(f"module 'fedsift' has no attribute {name!r}")
 
 

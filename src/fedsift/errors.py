@@ -19,6 +19,7 @@ one's own columns and files tell no more than their kind: names are their owner'
         JobError           E202  a job or party file is wrong (lists every problem)
         UnknownMethod      E203  no such method
         MissingPackage     E204  an optional package is not installed   (also ImportError)
+        BrokenMethod       E205  a method that another package adds cannot be used
       CryptoError          E3xx                      exit 3
         FixedPointOverflow E301  a number does not fit the agreed fixed-point range
         BadCiphertext      E302  what came in is not a ciphertext of the agreed parameters
@@ -184,6 +185,12 @@ class MissingPackage(ConfigError, ImportError):
     """An optional package that this method needs is not installed."""
 
     code = "E204"
+
+
+class BrokenMethod(ConfigError):
+    """A method that another package adds cannot be used."""
+
+    code = "E205"
 
 
 class CryptoError(FedsiftError):

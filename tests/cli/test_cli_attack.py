@@ -40,14 +40,14 @@ def test_it_writes_a_file_for_machines_and_a_page_for_people(only, tmp_path):
 def test_what_nothing_declares_has_an_exit_code_of_its_own(monkeypatch, tmp_path):
     known = attack_suite.attack_named("bin-isolation-gini")
     open_one = dataclasses.replace(known, trial=lambda variant, seed: Trial(1.0, 0.5))
-    monkeypatch.setattr(attack_suite, "ATTACKS", (open_one,))
+    monkeypatch.setattr(attack_suite, "list_attacks", lambda: (open_one,))
     ran = call("attack", "--out", tmp_path)
     assert ran.exit_code == 5
     assert "OPEN" in ran.out
     assert "Not as declared." in (tmp_path / "attack.html").read_text()
 
     powerless = dataclasses.replace(known, trial=lambda variant, seed: Trial(0.5, 0.5))
-    monkeypatch.setattr(attack_suite, "ATTACKS", (powerless,))
+    monkeypatch.setattr(attack_suite, "list_attacks", lambda: (powerless,))
     ran = call("attack")
     assert ran.exit_code == 5
     assert "FAILS" in ran.out
@@ -55,7 +55,7 @@ def test_what_nothing_declares_has_an_exit_code_of_its_own(monkeypatch, tmp_path
 
 def test_attacks_are_listed():
     ran = call("attack", "--list", "--json")
-    assert [row["name"] for row in ran.json] == [a.name for a in attack_suite.ATTACKS]
+    assert [row["name"] for row in ran.json] == [a.name for a in attack_suite.list_attacks()]
     assert "psi-size-probing" in call("attack", "--list").out
 
 

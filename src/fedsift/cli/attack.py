@@ -164,13 +164,13 @@ def _written(report: AttackReport, out: Path) -> dict[str, Path]:
 
 
 def _list(*, as_json: bool) -> None:
-    from fedsift.lab.attacks.suite import ATTACKS
+    from fedsift.lab.attacks.suite import list_attacks
 
     if as_json:
         fields = ("name", "method", "attacker", "uses", "aims_at", "measure", "declared_as")
-        echo_json([{name: getattr(a, name) for name in fields} for a in ATTACKS])
+        echo_json([{name: getattr(a, name) for name in fields} for a in list_attacks()])
         return
     made = table("Attacks", "attack", "method", "attacker", "used", "wants")
-    for a in ATTACKS:
+    for a in list_attacks():
         made.add_row(*map(shown, (a.name, a.method, a.attacker, ", ".join(a.uses), a.aims_at)))
     console().print(made)

@@ -204,9 +204,9 @@ def party(
 
 def _disclosures(policy: Any) -> Any:
     """What the methods of a policy could disclose, and whether it lets them."""
-    from fedsift.methods.registry import METHODS, joint_declarations
+    from fedsift.methods.registry import joint_declarations, list_methods
 
-    takes = [m for m in METHODS if policy.methods is None or m.name in policy.methods]
+    takes = [m for m in list_methods() if policy.methods is None or m.name in policy.methods]
     declared = [("any", declaration) for declaration in joint_declarations()]
     declared += [(m.name, declaration) for m in takes for _, declaration in m.declarations()]
     for method, declaration in declared:

@@ -122,15 +122,15 @@ def _federation(job: Job, folder: Path | None, screen: Console) -> LocalFederati
 def _toy(folder: Path, parties: int | None, method: str | None) -> Path:
     """A job on a shipped data set, cut into as many parties."""
     from fedsift.data import catalog
-    from fedsift.deploy.toy import QUICK, Toy, write_toy
+    from fedsift.deploy.toy import Toy, demo_of, write_toy
     from fedsift.methods.registry import method_named
 
-    name = method_named(method or "filter").name
-    quick = QUICK[name]
+    known = method_named(method or "filter")
+    quick = demo_of(known)
     loaded = catalog.load(_DATASET, as_frame=True)
     frame = loaded.X.assign(**{_LABEL: loaded.y})
     n_parties = parties or quick.n_parties
-    toy = Toy(_LABEL, quick.setting, n_parties, method=name, parameters=quick.parameters)
+    toy = Toy(_LABEL, quick.setting, n_parties, method=known.name, parameters=quick.parameters)
     return write_toy(frame, folder / "data", toy)
 
 

@@ -30,7 +30,6 @@ NEEDED = (
     "typer",
 )
 OPTIONAL = {
-    "torch": "the method 'fedsdg'",
     "openmined-psi": "private set intersection ('fedsift align')",
     "nvflare": "federations across organisations ('fedsift deploy')",
     "phe": "comparison in 'fedsift bench'",
@@ -52,7 +51,7 @@ def doctor(as_json: AsJson = False) -> None:
             if hasattr(os, "sched_getaffinity")
             else os.cpu_count(),
             "libraries": needed,
-            "optional": {name: _version(name) for name in OPTIONAL},
+            "optional": {name: _version(name) for name in _optional()},
             "missing": missing,
             "speed": {} if rates is None else speed_of(rates),
             "rates": {} if rates is None else rates.seconds,
@@ -70,6 +69,14 @@ def _measured() -> Rates:
     from fedsift.costs import rates_of_this_machine
 
     return rates_of_this_machine(refresh=True)
+
+
+def _optional() -> dict[str, str]:
+    """Packages that only some methods or commands need, and which."""
+    from fedsift.methods.registry import list_methods
+
+    needs = [(package, method.name) for method in list_methods() for package in method.packages]
+    return {package: f"the method {name!r}" for package, name in needs} | OPTIONAL
 
 
 def speed_of(rates: Rates) -> dict[str, float]:
@@ -104,8 +111,9 @@ def _print(found: dict[str, Any]) -> None:
     libraries = table("Libraries", "name", "version", "for")
     for name, version in found["libraries"].items():
         libraries.add_row(name, version or "[bold red]MISSING[/bold red]", "needed")
+    purposes = _optional()
     for name, version in found["optional"].items():
-        libraries.add_row(name, version or "-", OPTIONAL[name])
+        libraries.add_row(name, version or "-", shown(purposes[name]))
     out.print(libraries)
     speed = table(
         "Measured here" if found["measured"] else "Typical speed, not measured",

@@ -140,7 +140,7 @@ def _answers(
     asker: _Asker, columns: Mapping[Path, list[str]], given: Mapping[str, str | None]
 ) -> dict[str, str | None]:
     """Setting, label, id and method: given, or asked for with a proposal."""
-    from fedsift.methods.registry import METHODS
+    from fedsift.methods.registry import list_methods
 
     tables = list(columns.values())
     shared = [name for name in tables[0] if all(name in names for names in tables[1:])]
@@ -165,7 +165,7 @@ def _answers(
     proposed = _first(_LABELS, labels) or (tables[0][-1] if tables[0][-1] in labels else _NONE)
     found["label"] = given["label"] or asker.choose("Label column", proposed, (*labels, _NONE))
     _refuse_unknown("label", str(found["label"]), (*labels, _NONE))
-    methods = [method.name for method in METHODS if setting in method.protocols]
+    methods = [method.name for method in list_methods() if setting in method.protocols]
     found["method"] = given["method"] or asker.choose("Method", "filter", methods)
     _refuse_unknown("method", str(found["method"]), methods)
     return {key: None if value == _NONE else value for key, value in found.items()}

@@ -119,6 +119,7 @@ def _data(draft: Draft) -> list[str]:
 def _method(draft: Draft) -> list[str]:
     """What is set, and every other parameter with its default as a comment."""
     from fedsift.methods.registry import method_named
+    from fedsift.methods.spec import Missing
 
     method = method_named(draft.method)
     known = dict(method.parameters)
@@ -126,8 +127,8 @@ def _method(draft: Draft) -> list[str]:
     wanted = known.get("n_features_to_select")
     if isinstance(wanted, int):
         chosen["n_features_to_select"] = max(1, min(_MOST_FEATURES, draft.n_features // 2))
-    if draft.method == "filter" and draft.label is None:
-        chosen["score"] = "variance"
+    if draft.label is None and not isinstance(method.without_label, Missing):
+        chosen |= method.without_label
     lines = [f"[method]                # {method.summary}"]
     lines += [f"{name} = {toml_value(value)}" for name, value in chosen.items()]
     for name, default in known.items():

@@ -24,9 +24,12 @@ def methods(
 ) -> None:
     """List the methods of this version and what they disclose."""
     with errors_as_exit_codes():
-        from fedsift.methods.registry import METHODS, method_named
+        from fedsift.methods.registry import list_broken, list_methods, method_named
 
-        chosen = METHODS if name is None else (method_named(name),)
+        chosen = list_methods() if name is None else (method_named(name),)
+        if name is None:
+            for broken in list_broken():
+                typer.echo(f"warning: {shown(broken.one_line)}", err=True)
         if as_json:
             echo_json([_as_mapping(method) for method in chosen])
             return

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsift.config.job import OWN_PARTY, DataEntry, Job, load_job
-from fedsift.config.steps import PREDICT, TRAIN, TRAINING
+from fedsift.config.steps import PREDICT, TRAIN
 from fedsift.errors import ColumnError, ConfigError, ParameterError
 
 if TYPE_CHECKING:
@@ -136,16 +136,18 @@ def prepare(job: Job) -> JobRunner:
 def _chain(job: Job, policies: dict[str, Any]) -> Any:
     """The estimators of all steps, as one."""
     from fedsift.jobs.chain import Chain
-    from fedsift.methods.registry import method_named
+    from fedsift.methods.registry import method_named, training_method
 
     steps, share = [], None
     for step in job.steps:
         if step.method == PREDICT:
             share = step.parameters["share"]
             continue
-        training = step.method == TRAIN
-        own = {**step.parameters, **(TRAINING if training else {})}
-        method = method_named("fedsdg" if training else step.method)
+        if step.method == TRAIN:
+            method, training = training_method()
+            own = {**step.parameters, **training.settings}
+        else:
+            method, own = method_named(step.method), dict(step.parameters)
         steps.append(method.estimator(**own, random_state=step.seed))
     return Chain(
         steps,

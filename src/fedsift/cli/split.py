@@ -16,7 +16,8 @@ from fedsift.errors import ParameterError
 def split(
     file: Annotated[Path, typer.Argument(help="CSV or Parquet file.", metavar="FILE")],
     parties: Annotated[
-        int | None, typer.Option("--parties", help="How many; 3, or 4 for vfps, if not given.")
+        int | None,
+        typer.Option("--parties", help="How many; the usual number of the method if not given."),
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Directory for the files and the job.")
@@ -39,11 +40,12 @@ def split(
     """Cut one table into a toy federation: a file per party, and a job that runs on them."""
     with errors_as_exit_codes():
         from fedsift.data.files import read_frame
-        from fedsift.deploy.toy import QUICK, Toy, write_toy
+        from fedsift.deploy.toy import Toy, demo_of, write_toy
         from fedsift.methods.registry import method_named
+        from fedsift.methods.spec import Missing
 
         known = method_named(method)
-        quick = QUICK[known.name]
+        quick = demo_of(known)
         if setting is not None and setting not in known.protocols:
             raise ParameterError(
                 f"The method {method!r} does not work in the setting {setting!r}.",
@@ -51,8 +53,8 @@ def split(
                 "Change --setting or --method.",
             )
         parameters = dict(quick.parameters)
-        if label is None and known.name == "filter":
-            parameters["score"] = "variance"
+        if label is None and not isinstance(known.without_label, Missing):
+            parameters |= known.without_label
         frame = read_frame(file, [] if id_column is None else [id_column])
         toy = Toy(
             label,

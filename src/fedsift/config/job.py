@@ -68,12 +68,15 @@ class MethodSchema:
         Settings the method works in.
     elsewhere : mapping of name to str
         Parameters that a job file gives in another place, and which.
+    training : frozenset of str, optional
+        Parameters of a ``train`` step, if the method trains its model.
     """
 
     parameters: Mapping[str, Kinds]
     kinds: frozenset[str] = frozenset()
     settings: tuple[str, ...] = SETTINGS
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    training: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)

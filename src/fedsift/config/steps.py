@@ -19,25 +19,9 @@ if TYPE_CHECKING:
     from fedsift.config.job import MethodSchema
 
 TRAIN, PREDICT = "train", "predict"
-MODEL = "fedsdg"
-"""Method that trains the model of a ``train`` step."""
 
 HELD_OUT, UNLABELLED = "held-out", "unlabelled"
 DEFAULT_SHARE = 0.2
-TRAINING = {"gates": "none", "init": "constant"}
-"""What makes a training of the method: all gates open, so nothing is selected."""
-
-# They decide on a selection, and there is none in a training.
-_SELECTING = (
-    "n_features_to_select",
-    "lam",
-    "lam_embedding",
-    "sigma",
-    "init",
-    "gates",
-    "gate_learning_rate",
-    "refit",
-)
 PREDICTING: dict[str, Kinds] = {"rows": (str,), "share": (float,)}
 """What a job file may say about ``predict``."""
 
@@ -79,9 +63,14 @@ def step_seed(seed: int | None, number: int) -> int | None:
 
 def training_schema(methods: Mapping[str, MethodSchema]) -> MethodSchema:
     """What a job file may say about ``train``: what it may say about the model's method, less."""
-    known = methods[MODEL]
-    kept = {name: kinds for name, kinds in known.parameters.items() if name not in _SELECTING}
+    known = _model(methods)
+    kept = {n: kinds for n, kinds in known.parameters.items() if n in (known.training or ())}
     return replace(known, parameters=kept)
+
+
+def _model(methods: Mapping[str, MethodSchema]) -> MethodSchema:
+    """The method that trains the model of a ``train`` step."""
+    return next(schema for schema in methods.values() if schema.training is not None)
 
 
 def steps_in(
@@ -220,7 +209,7 @@ def check_setting(
 ) -> None:
     """Every step must work in the setting of the data; ``has_gaps`` says if labels may lack."""
     for place, entry in enumerate(steps):
-        known = methods[MODEL if entry.method in (TRAIN, PREDICT) else entry.method]
+        known = _model(methods) if entry.method in (TRAIN, PREDICT) else methods[entry.method]
         where: Key = ("step", place, "method")
         if setting not in known.settings:
             found = f"{entry.method} does not work in the {setting} setting."

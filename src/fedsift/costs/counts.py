@@ -128,6 +128,25 @@ class Counts:
             self.work[phase, unit] = self.work.get((phase, unit), 0.0) + count
 
 
+@dataclass(frozen=True)
+class CountRange:
+    """Expected counts of a run, and those of its cheapest and its dearest course.
+
+    Parameters
+    ----------
+    expected : Counts
+    low, high : Counts, optional
+        Where the data decides on the course.
+    remarks : tuple of str
+        What the data decides, and what was taken as typical.
+    """
+
+    expected: Counts
+    low: Counts | None = None
+    high: Counts | None = None
+    remarks: tuple[str, ...] = ()
+
+
 _SWITCHING = ("rotate", "product", "switch key", "switch key read")
 """Work that grows with the square of the levels."""
 

@@ -5,16 +5,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn.base import clone
 
-from fedsift.costs.counts import Counts
+from fedsift.costs.counts import CountRange, Counts
 from fedsift.costs.measure import CROWD
 from fedsift.costs.rates import Rates
 from fedsift.data import Federation
+from fedsift.methods.registry import method_of
+from fedsift.methods.spec import Missing
 
 _MATRIX, _SUBSET = "matrix", "subset"
 """Units that run without Python's lock, so that parties in one process work side by side."""
@@ -76,16 +77,6 @@ class Estimate:
         }
 
 
-@dataclass(frozen=True)
-class _Walked:
-    """Expected counts, and those of the cheapest and the dearest course."""
-
-    expected: Counts
-    low: Counts | None = None
-    high: Counts | None = None
-    remarks: tuple[str, ...] = ()
-
-
 def estimate(
     selector: Any, federation: Federation, rates: Rates, around: Counts | None = None
 ) -> Estimate | None:
@@ -93,88 +84,25 @@ def estimate(
 
     ``around`` is what comes before and after the method, see :mod:`fedsift.costs.joint`.
     """
-    name = type(selector).__name__
-    if name not in COST_MODELS:
+    method = method_of(selector)
+    if method is None or isinstance(method.cost_model, Missing):
         return None
     # A copy that keeps no checkpoints: nothing is written where nothing runs.
     planning = clone(selector).set_params(checkpoint=None)
     params = planning._prepare(federation).params
-    walked = COST_MODELS[name](federation, params)
+    counted: CountRange = method.load(method.cost_model)(federation, params)
     if around is not None:
-        for tally in {id(t): t for t in (walked.expected, walked.low, walked.high) if t}.values():
+        for tally in {
+            id(t): t for t in (counted.expected, counted.low, counted.high) if t
+        }.values():
             tally.add(around)
-    return _priced(walked, rates)
+    return _priced(counted, rates)
 
 
-def _filter(federation: Federation, params: Any) -> _Walked:
-    from fedsift.methods.filter.costs import tally_filter
-
-    return _Walked(tally_filter(federation, params))
-
-
-def _interaction(federation: Federation, params: Any) -> _Walked:
-    from fedsift.methods.interaction.costs import tally_interaction
-
-    wanted = params.n_features_to_select
-    if wanted is not None:
-        return _Walked(tally_interaction(federation, params, wanted))
-    n_features = federation.n_features
-    expected = max(1, min(10, n_features // 2))
-    return _Walked(
-        tally_interaction(federation, params, expected),
-        tally_interaction(federation, params, 1),
-        tally_interaction(federation, params, n_features),
-        (f"The data decides how many features are selected; {expected} are assumed.",),
-    )
-
-
-def _vfps(federation: Federation, params: Any) -> _Walked:
-    from fedsift.methods.vfps.costs import tally_vfps
-
-    remark = "How many rows become candidates depends on the data; a mean number is assumed."
-    return _Walked(tally_vfps(federation, params), remarks=(remark,))
-
-
-def _dcfs(federation: Federation, params: Any) -> _Walked:
-    from fedsift.methods.dcfs.costs import tally_dcfs
-
-    return _Walked(tally_dcfs(federation, params))
-
-
-def _fpso(federation: Federation, params: Any) -> _Walked:
-    from fedsift.methods.fpso.costs import tally_fpso
-
-    remarks = ["Subsets are tried once; how many different ones a swarm meets is an estimate."]
-    if params.classifier is not None:
-        remarks.append("Seconds are those of nearest neighbours, not of the given classifier.")
-    return _Walked(tally_fpso(federation, params), remarks=tuple(remarks))
-
-
-def _fedsdg(federation: Federation, params: Any) -> _Walked:
-    from fedsift.methods.fedsdg.costs import epochs, tally_fedsdg
-
-    fewest, most = epochs(params)
-    expected = tally_fedsdg(federation, params, most)
-    if fewest == most:
-        return _Walked(expected)
-    remark = f"Training stops after {fewest} to {most} epochs, as the data decides."
-    return _Walked(expected, tally_fedsdg(federation, params, fewest), expected, (remark,))
-
-
-COST_MODELS: dict[str, Callable[[Federation, Any], _Walked]] = {
-    "FilterSelector": _filter,
-    "InteractionSelector": _interaction,
-    "VFPSSelector": _vfps,
-    "DCFSSelector": _dcfs,
-    "FPSOSelector": _fpso,
-    "FedSDGSelector": _fedsdg,
-}
-
-
-def _priced(walked: _Walked, rates: Rates) -> Estimate:
-    tally = walked.expected
+def _priced(counted: CountRange, rates: Rates) -> Estimate:
+    tally = counted.expected
     seconds, cpu, phases = priced(tally, rates)
-    remarks = list(walked.remarks)
+    remarks = list(counted.remarks)
     if not rates.measured:
         remarks.append(
             "Seconds are those of a typical machine; 'fedsift doctor' measures this one."
@@ -187,8 +115,8 @@ def _priced(walked: _Walked, rates: Rates) -> Estimate:
         tally.messages,
         tally.n_bytes,
         tally.ciphertexts,
-        _ends(walked.low, rates),
-        _ends(walked.high, rates),
+        _ends(counted.low, rates),
+        _ends(counted.high, rates),
         tuple(remarks),
     )
 

@@ -15,32 +15,26 @@ import numpy as np
 
 from fedsift.config.toml_write import toml_text
 from fedsift.errors import ColumnError, FileProblem, ParameterError
+from fedsift.methods.spec import Demo, Missing
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fedsift.methods.registry import Method
 
 JOB_FILE = "job.toml"
 MADE_ID = "row_id"
 
 
-@dataclass(frozen=True)
-class Quick:
+def demo_of(method: Method) -> Demo:
     """Settings for a quick look at a method."""
-
-    setting: str
-    parameters: Mapping[str, Any]
-    n_parties: int = 3
-
-
-QUICK: Mapping[str, Quick] = {
-    "filter": Quick("vertical", {"score": "gini", "n_features_to_select": 5}),
-    "interaction": Quick("vertical", {"n_features_to_select": 3}),
-    # With fewer participants a group may hold one party's data alone, which policies must allow.
-    "vfps": Quick("vertical", {"n_participants": 1, "n_queries": 20}, n_parties=4),
-    "fedsdg": Quick("vertical", {"embedding": 4, "outputs": 4, "max_epochs": 4, "min_epochs": 2}),
-    "dcfs": Quick("horizontal", {"n_features_to_select": 5}),
-    "fpso": Quick("horizontal", {"n_particles": 6, "n_iterations": 4, "n_rounds": 2}),
-}
+    if isinstance(method.demo, Missing):
+        raise ParameterError(
+            f"The method {method.name!r} has no quick job: {method.demo.reason}",
+            "A toy federation runs the quick job of a method.",
+            "Write a job of your own with 'fedsift init'.",
+        )
+    return method.demo
 
 
 @dataclass(frozen=True)

@@ -241,7 +241,8 @@ class Chain:
         training = isinstance(selector, FedSDGSelector) and selector.gates == "none"
         if training and selector.n_features_to_select == "auto":
             return TRAIN
-        return method_of(selector).name
+        method = method_of(selector)
+        return type(selector).__name__ if method is None else method.name
 
     # Rows held out
 

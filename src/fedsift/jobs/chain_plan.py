@@ -234,9 +234,9 @@ class Opening(JointRun):
     ) -> Iterator[tuple[tuple[str, ...], list[str]]]:
         """Groups that may play a step, and who of them has features; if any is at home."""
         owners, size = list(agreed.features), len(agreed.features)
-        for step in self._chain.steps[: number - 1]:
-            wanted = step.parameters.get("n_participants", 1)
-            if step.method == "vfps":
+        for before in (self._chain.step(place) for place in range(1, number)):
+            if before.entry.selects == "participants":
+                wanted = before.parameters.get("n_participants", 1)
                 size = int(wanted) if wanted >= 1 else max(1, round(wanted * size))
         for start in range(len(owners) if size < len(owners) else 1):
             chosen = {owners[(start + place) % len(owners)] for place in range(size)}

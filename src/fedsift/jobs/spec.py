@@ -15,12 +15,18 @@ import msgspec
 
 from fedsift import __version__
 from fedsift.config.job import CHAIN, SETTINGS, TASKS, Job
-from fedsift.config.steps import MODEL, PREDICT, TRAIN, TRAINING, UNLABELLED
+from fedsift.config.steps import PREDICT, TRAIN, UNLABELLED
 from fedsift.config.toml import fits
 from fedsift.data.parties import check_names
 from fedsift.errors import FedsiftError, JobError, PartyError
 from fedsift.jobs.setup_terms import Terms
-from fedsift.methods.registry import Method, method_named, schemas, step_schema
+from fedsift.methods.registry import (
+    Method,
+    method_named,
+    schemas,
+    step_schema,
+    training_method,
+)
 
 FORMAT = "fedsift-job/1"
 _MOST_PARTIES = 1000
@@ -186,12 +192,15 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         own = self.steps[number - 1]
         if own.method == PREDICT:
             return self.step(number - 1, parties)
-        training = own.method == TRAIN
+        method, parameters = own.method, own.parameters
+        if method == TRAIN:
+            model, training = training_method()
+            method, parameters = model.name, parameters | dict(training.settings)
         left = self.parties if parties is None else parties
         return msgspec.structs.replace(
             self,
-            method=MODEL if training else own.method,
-            parameters=own.parameters | TRAINING if training else own.parameters,
+            method=method,
+            parameters=parameters,
             seed=own.seed,
             parties=left,
             columns={},

@@ -3,13 +3,12 @@
 """What each method would select if everybody showed everything: its counterpart on open data.
 
 These are oracles for a simulation, not protocols. A vertical filter must agree with its own to the
-last feature; elsewhere the difference is the price of privacy. FedSDG-FS has none: training the
-same network on pooled columns is another method, for which the package ``stg`` stands.
+last feature; elsewhere the difference is the price of privacy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -28,6 +27,7 @@ from fedsift.methods.fpso import local_search as fpso_local
 from fedsift.methods.interaction.measures import oracle
 from fedsift.methods.interaction.ranking import classes_of
 from fedsift.methods.registry import method_named
+from fedsift.methods.spec import Missing, Pooled
 from fedsift.methods.vfps.distances import standardised
 from fedsift.methods.vfps.knn_mi import Alike, estimate, exact_terms
 from fedsift.methods.vfps.search import MOST_SUBSETS
@@ -56,17 +56,21 @@ def pooled_selection(
     mask : ndarray of bool of shape (n_features,) or None
         In the order of the original columns; None where there is no counterpart.
     """
-    counterpart = COUNTERPARTS.get(method)
-    if counterpart is None:
+    if not has_counterpart(method, parameters):
         return None
-    return counterpart(federation, {**method_named(method).parameters, **parameters}, seed)
+    found = method_named(method)
+    assert isinstance(found.pooled, Pooled)  # noqa: S101 - it has a counterpart
+    select = found.load(found.pooled.select)
+    mask: Mask | None = select(federation, {**found.parameters, **parameters}, seed)
+    return mask
 
 
 def has_counterpart(method: str, parameters: Mapping[str, Any]) -> bool:
     """Whether :func:`pooled_selection` has an answer."""
-    if method == "interaction" and parameters.get("n_features_to_select") == "auto":
+    pooled = method_named(method).pooled
+    if isinstance(pooled, Missing):
         return False
-    return method in COUNTERPARTS
+    return not any(parameters.get(name) == value for name, value in pooled.unless.items())
 
 
 def stacked(federation: Federation) -> PartyTable:
@@ -79,7 +83,8 @@ def stacked(federation: Federation) -> PartyTable:
     return PartyTable("all parties", tuple(columns))
 
 
-def _filter(federation: Federation, given: dict[str, Any], seed: int) -> Mask:  # noqa: ARG001
+def select_filter(federation: Federation, given: dict[str, Any], seed: int) -> Mask:  # noqa: ARG001
+    """The features with the best scores on open data."""
     wanted = number_to_select(given["n_features_to_select"], federation.n_features)
     params = FilterParams(
         score=str(given["score"]), bins=given["bins"], min_bin_size=int(given["min_bin_size"])
@@ -101,8 +106,9 @@ def _filter(federation: Federation, given: dict[str, Any], seed: int) -> Mask:  
     return federation.original_support(names)
 
 
-def _interaction(federation: Federation, given: dict[str, Any], seed: int) -> Mask | None:  # noqa: ARG001
-    if given["n_features_to_select"] == "auto" or federation.target is None:
+def select_interaction(federation: Federation, given: dict[str, Any], seed: int) -> Mask | None:  # noqa: ARG001
+    """The first features of the ranking on open data."""
+    if federation.target is None:
         return None
     wanted = number_to_select(given["n_features_to_select"], federation.n_features)
     tables = federation.tables.values()
@@ -114,7 +120,7 @@ def _interaction(federation: Federation, given: dict[str, Any], seed: int) -> Ma
     return mask
 
 
-def _vfps(federation: Federation, given: dict[str, Any], seed: int) -> Mask | None:
+def select_vfps(federation: Federation, given: dict[str, Any], seed: int) -> Mask | None:
     """The group of participants with the largest information, all groups compared."""
     target, parties = federation.target, list(federation.tables)
     wanted = given["n_participants"]
@@ -142,14 +148,16 @@ def _queries(labels: Alike, seed: int) -> list[int]:
     return [int(row) for row in drawn]
 
 
-def _dcfs(federation: Federation, given: dict[str, Any], seed: int) -> Mask:  # noqa: ARG001
+def select_dcfs(federation: Federation, given: dict[str, Any], seed: int) -> Mask:  # noqa: ARG001
+    """The features with the best weights on pooled rows."""
     wanted = number_to_select(given["n_features_to_select"], federation.n_features)
     shared = {name: given[name] for name in ("alpha", "beta", "n_components")}
     scores = baseline_scores(federation, "afs", **shared)
     return _in_place(federation, best_of(next(iter(scores.values())), wanted))
 
 
-def _fpso(federation: Federation, given: dict[str, Any], seed: int) -> Mask:
+def select_fpso(federation: Federation, given: dict[str, Any], seed: int) -> Mask:
+    """The subset that one swarm finds on pooled rows."""
     wanted = given["n_features_to_select"]
     limit = None if wanted == "auto" else number_to_select(wanted, federation.n_features)
     names = ("n_particles", "n_iterations", "n_rounds", "k", "classifier", "decoding")
@@ -165,12 +173,3 @@ def _in_place(federation: Federation, mask: Mask) -> Mask:
     moved = np.zeros(federation.n_features, dtype=bool)
     moved[list(federation.column_order[party])] = mask
     return moved
-
-
-COUNTERPARTS: dict[str, Callable[[Federation, dict[str, Any], int], Mask | None]] = {
-    "dcfs": _dcfs,
-    "filter": _filter,
-    "fpso": _fpso,
-    "interaction": _interaction,
-    "vfps": _vfps,
-}

@@ -92,14 +92,9 @@ def course_parts(result: SelectionResult) -> list[str]:
 
 
 def _lead(result: SelectionResult) -> str:
-    leads = {
-        "fedsdg": "Gates close while the network trains, unless a feature is worth its price.",
-        "fpso": "Every party's swarm searches on its own rows; rounds join what they found.",
-        "interaction": "One feature after the other is selected, and the others are weighed anew.",
-        "vfps": "Groups of participants are tested; what they tell together decides.",
-    }
     usual = "Scores of all features, and what was sent in each round."
-    return leads.get(result.method, usual if result.scores else "What was sent in each round.")
+    own = reasons.texts_of(result).course
+    return own or (usual if result.scores else "What was sent in each round.")
 
 
 def _training(result: SelectionResult) -> list[str]:

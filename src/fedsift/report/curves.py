@@ -184,18 +184,15 @@ def swarm_sizes(result: SelectionResult) -> dict[str, Curve]:
 
 def accuracy_by_size(result: SelectionResult) -> dict[str, Curve]:
     """Accuracy against number of features, where a method measured both; fewest first."""
-    if result.method == "fpso":
-        pairs = [
-            (str(entry.get("party", JOINT)), entry["n_features"], entry["accuracy"])
-            for entry in result.history
-            if _has(entry, "n_features") and _has(entry, "accuracy")
-        ]
-    else:
-        pairs = [
-            ("validation", entry["open_features"], entry["validation_score"])
-            for entry in result.history
-            if _has(entry, "open_features") and _has(entry, "validation_score")
-        ]
+    pairs = [
+        (str(entry.get("party", JOINT)), entry["n_features"], entry["accuracy"])
+        for entry in result.history
+        if _has(entry, "n_features") and _has(entry, "accuracy")
+    ] + [
+        ("validation", entry["open_features"], entry["validation_score"])
+        for entry in result.history
+        if _has(entry, "open_features") and _has(entry, "validation_score")
+    ]
     best: dict[str, dict[float, float]] = {}
     for name, n_features, accuracy in pairs:
         own = best.setdefault(name, {})

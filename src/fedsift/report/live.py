@@ -155,8 +155,7 @@ def _steps(steps: Steps, result: SelectionResult | None) -> str:
         content = f"<p>{escape(clean(result.headline()))}</p>{chosen}"
         return blocks.section("Result", "", content)
     # A result that holds nothing but the steps draws the same charts as the final report.
-    method = "fpso" if any("accuracy" in entry for entry in steps) else "running"
-    so_far = SelectionResult(method, "vertical", {}, history=tuple(map(dict, steps)))
+    so_far = SelectionResult("running", "vertical", {}, history=tuple(map(dict, steps)))
     shown = course.course_parts(so_far)
     order = curves.selection_order(so_far)
     if not shown:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from fedsift.methods.registry import report_texts
 from fedsift.report import curves
 from fedsift.result import Disclosure, SelectionResult
 
@@ -336,9 +337,7 @@ def _bytes_rows(amounts: dict[str, int]) -> tuple[CostRow, ...]:
 
 
 def _phases(result: SelectionResult) -> tuple[CostRow, ...]:
-    timings, names = result.timings, dict(_PHASES)
-    if result.method == "fpso":
-        names |= {"train": "searching", "evaluate": "trying subsets of others"}
+    timings, names = result.timings, _PHASES | dict(report_texts(result.method).phases)
     # Parties work side by side, so a phase is compared with the longest one, not with a sum.
     longest = max(timings.values(), default=0.0) or 1.0
     return tuple(

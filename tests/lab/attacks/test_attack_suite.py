@@ -5,8 +5,8 @@ import pytest
 from fedsift.jobs import align
 from fedsift.lab.attacks import attack as frame
 from fedsift.lab.attacks.attack import CLOSED, DECLARED, DEFAULT, OPTION, SUCCEEDS, UNPROTECTED
-from fedsift.lab.attacks.suite import ATTACKS, attack_named
-from fedsift.methods.registry import METHODS, joint_declarations, method_named
+from fedsift.lab.attacks.suite import attack_named, list_attacks
+from fedsift.methods.registry import joint_declarations, list_methods, method_named
 
 # What must hold on the defaults: a leak that was closed may not become a declared one unnoticed.
 CLOSED_BY_DEFAULT = {
@@ -25,7 +25,7 @@ CLOSED_BY_OPTION = {"psi-size-probing", "unit-isolation", "mask-inference"}
 NEARLY_CLOSED = {"anchor-membership", "image-membership"}
 
 
-@pytest.mark.parametrize("name", [attack.name for attack in ATTACKS])
+@pytest.mark.parametrize("name", [attack.name for attack in list_attacks()])
 def test_it_succeeds_unprotected_and_fails_or_is_declared_by_default(name):
     attack = attack_named(name)
     rows = {v: frame.mount(attack, v, attack.n_runs("quick")) for v in attack.variants}
@@ -42,35 +42,31 @@ def test_it_succeeds_unprotected_and_fails_or_is_declared_by_default(name):
 
 
 def test_every_attack_is_sorted_into_closed_or_declared():
-    names = [attack.name for attack in ATTACKS]
+    names = [attack.name for attack in list_attacks()]
     assert len(set(names)) == len(names)
     assert set(names) == CLOSED_BY_DEFAULT | DECLARED_BY_DEFAULT | NEARLY_CLOSED
 
 
 def test_every_method_is_attacked():
-    assert {method.name for method in METHODS} <= {attack.method for attack in ATTACKS}
+    assert {method.name for method in list_methods()} <= {
+        attack.method for attack in list_attacks()
+    }
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", list_attacks(), ids=lambda attack: attack.name)
 def test_messages_roles_and_declarations_are_those_of_the_protocol(attack):
     if attack.method == "align":
         declarations = [message.declaration for message in align.PROTOCOL.messages]
         told = list(joint_declarations())
     else:
-        protocols = [_imported(path) for path in method_named(attack.method).protocols.values()]
+        method = method_named(attack.method)
+        protocols = [method.protocol(setting) for setting in method.protocols]
         declarations = [m.declaration for p in protocols for m in p.messages]
-        told = [d for _, d in method_named(attack.method).declarations()]
+        told = [d for _, d in method.declarations()]
     used = [d for d in declarations if d.name in attack.uses]
     assert {d.name for d in used} == set(attack.uses)
     assert {d.receiver for d in used} == {attack.attacker}
     assert set(attack.declared_as) <= {d.kind for d in told if d.receiver == attack.attacker}
-
-
-def _imported(address):
-    from importlib import import_module
-
-    module, _, name = address.partition(":")
-    return getattr(import_module(module), name)
 
 
 def _trial(found, kind="", role="feature holder"):

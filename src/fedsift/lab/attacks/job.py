@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,6 @@ import numpy.typing as npt
 from fedsift.errors import ConfigError
 from fedsift.jobs.run import LocalParty, run_joint
 from fedsift.jobs.spec import JointJob
-from fedsift.lab.attacks import job_horizontal as attack_job_horizontal
-from fedsift.lab.attacks import job_vertical as attack_job_vertical
 from fedsift.lab.attacks.attack import (
     JOB,
     Attack,
@@ -30,34 +28,20 @@ from fedsift.lab.attacks.attack import (
 )
 from fedsift.lab.attacks.recording import (
     JobRun,
-    Mounted,
     RecordingEngine,
     Stage,
 )
-from fedsift.lab.attacks.suite import ATTACKS, attack_named
+from fedsift.lab.attacks.suite import attack_named, attacks_on, list_attacks
 from fedsift.methods.execution import versions
+from fedsift.methods.registry import ALIGN, load_address
 from fedsift.result import Disclosure
-
-_WITHOUT_FRAMES = ("fedsdg",)
-"""Methods whose attacks read what parties opened; the bytes of a training would fill the memory."""
-
-
-_BY_METHOD: dict[str, tuple[Callable[[JobRun, Stage], Iterator[Mounted]], ...]] = {
-    "filter": (attack_job_vertical.on_filter, attack_job_horizontal.on_filter),
-    "fedsdg": (attack_job_vertical.on_fedsdg,),
-    "interaction": (attack_job_vertical.on_interaction,),
-    "vfps": (attack_job_vertical.on_vfps,),
-    "dcfs": (attack_job_horizontal.on_dcfs,),
-    "fpso": (attack_job_horizontal.on_fpso,),
-    "align": (attack_job_vertical.on_alignment,),
-}
 
 
 def refuse_without_attacks(method: str) -> None:
     """Say politely that there is nothing to mount."""
-    if method in _BY_METHOD:
+    if attacks_on(method) is not None:
         return
-    known = sorted({attack.method for attack in ATTACKS} - {"align"})
+    known = sorted({attack.method for attack in list_attacks()} - {ALIGN})
     advice = "Make every step a job of its own and attack those." if method == "chain" else ""
     raise ConfigError(
         f"There are no attacks on the method {method!r}.",
@@ -68,7 +52,8 @@ def refuse_without_attacks(method: str) -> None:
 
 def player_for(method: str) -> RecordingEngine:
     """A player that keeps what the attacks of a method need."""
-    return RecordingEngine(keep_frames=method not in _WITHOUT_FRAMES)
+    attacks = attacks_on(method)
+    return RecordingEngine(keep_frames=attacks is not None and attacks.needs_frames)
 
 
 def record_federation(
@@ -110,13 +95,13 @@ def attack_run(run: JobRun, source: str, echo: Echo = silent) -> AttackReport:
     """Mount every attack that the run allows."""
     start = time.perf_counter()
     rows: list[AttackRow] = []
-    for name in ("align", run.method):
-        stage = run.stage(name)
-        if stage is None:
+    for name in (ALIGN, run.method):
+        stage, attacks = run.stage(name), attacks_on(name)
+        if stage is None or attacks is None:
             continue
-        for mount in _BY_METHOD[name]:
+        for address in attacks.on_run:
             last = time.perf_counter()
-            for attack, party, trial in mount(run, stage):
+            for attack, party, trial in load_address(address)(run, stage):
                 seconds, last = time.perf_counter() - last, time.perf_counter()
                 rows.append(_row(attack_named(attack), stage, party, trial, seconds))
                 echo(rows[-1])

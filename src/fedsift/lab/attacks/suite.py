@@ -9,35 +9,41 @@ from collections.abc import Sequence
 
 from fedsift.config.toml import did_you_mean
 from fedsift.errors import ParameterError
-from fedsift.lab.attacks.align import trials as attack_align
 from fedsift.lab.attacks.attack import Attack, AttackReport, Echo, mount, silent
-from fedsift.lab.attacks.dcfs import trials as attack_dcfs
-from fedsift.lab.attacks.fedsdg import trials as attack_fedsdg
-from fedsift.lab.attacks.filter import trials as attack_filter
-from fedsift.lab.attacks.fpso import trials as attack_fpso
-from fedsift.lab.attacks.interaction import trials as attack_interaction
-from fedsift.lab.attacks.vfps import trials as attack_vfps
 from fedsift.methods.execution import versions
+from fedsift.methods.registry import ALIGN, list_methods, load_address
+from fedsift.methods.spec import Attacks
 
 PROFILES = ("quick", "regular")
 
-ATTACKS: tuple[Attack, ...] = (
-    *attack_align.ATTACKS,
-    *attack_filter.ATTACKS,
-    *attack_fedsdg.ATTACKS,
-    *attack_interaction.ATTACKS,
-    *attack_vfps.ATTACKS,
-    *attack_dcfs.ATTACKS,
-    *attack_fpso.ATTACKS,
+ALIGNMENT = Attacks(
+    "fedsift.lab.attacks.align.trials:ATTACKS",
+    ("fedsift.lab.attacks.job_vertical:on_alignment",),
 )
+"""On what comes before any vertical method."""
+
+
+def attacks_on(name: str) -> Attacks | None:
+    """Where the attacks on a method, or on ``align``, are; None if there are none."""
+    if name == ALIGN:
+        return ALIGNMENT
+    found = [method.attacks for method in list_methods() if method.name == name]
+    return found[0] if found and isinstance(found[0], Attacks) else None
+
+
+def list_attacks() -> tuple[Attack, ...]:
+    """All attacks: on the alignment, then method by method."""
+    known = (attacks_on(name) for name in (ALIGN, *(method.name for method in list_methods())))
+    return tuple(attack for own in known if own for attack in load_address(own.suite))
 
 
 def attack_named(name: str) -> Attack:
     """Look an attack up."""
-    for attack in ATTACKS:
+    attacks = list_attacks()
+    for attack in attacks:
         if attack.name == name:
             return attack
-    names = [attack.name for attack in ATTACKS]
+    names = [attack.name for attack in attacks]
     raise ParameterError(
         f"There is no attack {name!r}.",
         f"Known: {', '.join(names)}.",
@@ -61,7 +67,7 @@ def run_attacks(
     echo : callable
         Given every row as soon as it is there.
     """
-    chosen = [attack_named(name) for name in names] or list(ATTACKS)
+    chosen = [attack_named(name) for name in names] or list(list_attacks())
     start = time.perf_counter()
     rows = []
     for attack in chosen:

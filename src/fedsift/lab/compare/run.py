@@ -22,7 +22,7 @@ from fedsift.lab.compare.splits import count_copies, make_splits
 from fedsift.lab.compare.tables import outcome_of
 from fedsift.lab.peers import missing_package, peer_named
 from fedsift.methods.execution import versions
-from fedsift.methods.registry import METHODS, method_named
+from fedsift.methods.registry import method_named, method_of
 
 DEFAULT_MODELS = ("knn", "logistic")
 _NOT_PARAMETERS = ("parties", "policy", "random_state", "checkpoint")
@@ -140,20 +140,20 @@ def compare(
 
 def contestant_of(label: str, estimator: Any) -> Contestant:
     """A contestant from an estimator of fedsift; the estimator itself is not touched."""
-    for method in METHODS:
-        if type(estimator) is method.estimator:
-            given = estimator.get_params(deep=False)
-            parameters = {
-                name: value
-                for name, value in given.items()
-                if name not in _NOT_PARAMETERS and value is not method.parameters.get(name, "")
-            }
-            return Contestant(label, method.name, parameters, METHOD, given["policy"])
-    raise ParameterError(
-        f"{label!r} is a {type(estimator).__name__}.",
-        "Methods are given as estimators of fedsift; other packages are peers.",
-        "Use for example FilterSelector('gini'), or name a peer in `peers`.",
-    )
+    method = method_of(estimator)
+    if method is None:
+        raise ParameterError(
+            f"{label!r} is a {type(estimator).__name__}.",
+            "Methods are given as estimators of fedsift; other packages are peers.",
+            "Use for example FilterSelector('gini'), or name a peer in `peers`.",
+        )
+    given, defaults = estimator.get_params(deep=False), method.parameters
+    parameters = {
+        name: value
+        for name, value in given.items()
+        if name not in _NOT_PARAMETERS and value is not defaults.get(name, "")
+    }
+    return Contestant(label, method.name, parameters, METHOD, given["policy"])
 
 
 def check_ahead(workplace: Workplace, seed: int) -> None:

@@ -1,3 +1,27 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
 """DCFS: unsupervised selection through anchor data, for parties with different rows."""
+
+from fedsift.methods.spec import Attacks, Demo, MethodSpec, Missing, Pooled
+
+METHOD = MethodSpec(
+    name="dcfs",
+    summary="Unsupervised: keeps the structure of all parties' rows, aligned through anchor data.",
+    selects="features",
+    selector="fedsift.methods.dcfs.selector:DCFSSelector",
+    protocols={"horizontal": "fedsift.methods.dcfs.coordinator:PROTOCOL"},
+    accepts={"n_features_to_select": (int, float), "n_anchors": (int, str)},
+    python_only=(),
+    packages=(),
+    neutral={"horizontal": "coordinator"},
+    cost_model="fedsift.methods.dcfs.costs:count_dcfs",
+    texts="fedsift.methods.dcfs.report:TEXTS",
+    pooled=Pooled("fedsift.lab.pooled:select_dcfs"),
+    demo=Demo("horizontal", {"n_features_to_select": 5}),
+    attacks=Attacks(
+        "fedsift.lab.attacks.dcfs.trials:ATTACKS",
+        ("fedsift.lab.attacks.job_horizontal:on_dcfs",),
+    ),
+    training=Missing("It selects features and trains no model."),
+    without_label={},
+)

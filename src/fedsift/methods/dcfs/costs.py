@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from fedsift.costs.counts import MASKING_KEY, Counts, frame
+from fedsift.costs.counts import MASKING_KEY, CountRange, Counts, frame
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation, PartyTable
 from fedsift.maths import moments
@@ -99,3 +99,8 @@ def _masked(tally: Counts, ask: Message, n_numbers: int, limbs: int, n_parties: 
     sums = MaskedArray.of(np.zeros((n_numbers, limbs), dtype=np.uint64))
     tally.ask(ask, messages.MaskedSums(sums), others=n_parties)
     tally.mask(n_numbers, n_parties)
+
+
+def count_dcfs(federation: Federation, params: Params) -> CountRange:
+    """Counts of a run; nothing depends on the data."""
+    return CountRange(tally_dcfs(federation, params))

@@ -1,3 +1,46 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
 """FedSDG-FS: a gate per feature, opened and closed while the parties train a network."""
+
+from fedsift.methods.spec import Attacks, Demo, MethodSpec, Missing, Training
+
+METHOD = MethodSpec(
+    name="fedsdg",
+    summary="Opens and closes a gate per feature while the parties train a network together.",
+    selects="features",
+    selector="fedsift.methods.fedsdg.selector:FedSDGSelector",
+    protocols={"vertical": "fedsift.methods.fedsdg.messages:DECLARED"},
+    accepts={
+        "n_features_to_select": (int, float, str),
+        "lam": (int, float, str),
+        "outputs": (int, str),
+    },
+    python_only=("embedding_network",),
+    packages=("torch",),
+    neutral={},
+    cost_model="fedsift.methods.fedsdg.costs:count_fedsdg",
+    texts="fedsift.methods.fedsdg.report:TEXTS",
+    pooled=Missing(
+        "Training the same network on pooled columns is another method; the peer 'stg' is that."
+    ),
+    demo=Demo("vertical", {"embedding": 4, "outputs": 4, "max_epochs": 4, "min_epochs": 2}),
+    attacks=Attacks(
+        "fedsift.lab.attacks.fedsdg.trials:ATTACKS",
+        ("fedsift.lab.attacks.job_vertical:on_fedsdg",),
+        needs_frames=False,
+    ),
+    training=Training(
+        {"gates": "none", "init": "constant"},
+        (
+            "n_features_to_select",
+            "lam",
+            "lam_embedding",
+            "sigma",
+            "init",
+            "gates",
+            "gate_learning_rate",
+            "refit",
+        ),
+    ),
+    without_label=Missing("The network learns to predict the label."),
+)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedsift.costs.counts import MASKING_KEY, Counts, Frame, frame
+from fedsift.costs.counts import MASKING_KEY, CountRange, Counts, Frame, frame
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation, Target
 from fedsift.data.remote_table import is_remote
@@ -182,3 +182,13 @@ class _Walk:
         sealed = frame(messages.MaskedOutputs(self._empty), *layer.outputs)
         self.tally.ask(sealed, Frame(answer), others=n, times=times)
         layer.forward(n * times)
+
+
+def count_fedsdg(federation: Federation, params: Params) -> CountRange:
+    """Counts of the longest training, and of the shortest if the data may end it early."""
+    fewest, most = epochs(params)
+    expected = tally_fedsdg(federation, params, most)
+    if fewest == most:
+        return CountRange(expected)
+    remark = f"Training stops after {fewest} to {most} epochs, as the data decides."
+    return CountRange(expected, tally_fedsdg(federation, params, fewest), expected, (remark,))

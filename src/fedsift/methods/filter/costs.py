@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedsift.costs.columns import Evaluator, columns_of
-from fedsift.costs.counts import MASKING_KEY, Counts, Frame, frame
+from fedsift.costs.counts import MASKING_KEY, CountRange, Counts, Frame, frame
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation, PartyTable, Target
 from fedsift.data.remote_table import is_remote
@@ -210,3 +210,8 @@ def _masked(
     sums = MaskedArray.of(np.zeros((n_numbers, limbs), dtype=np.uint64))
     tally.ask(ask, horizontal.MaskedSums(sums), others=n_parties, times=times)
     tally.mask(times * n_numbers, n_parties)
+
+
+def count_filter(federation: Federation, params: Params) -> CountRange:
+    """Counts of a run; nothing depends on the data."""
+    return CountRange(tally_filter(federation, params))

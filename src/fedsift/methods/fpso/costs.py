@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.costs.counts import MASKING_KEY, Counts
+from fedsift.costs.counts import MASKING_KEY, CountRange, Counts
 from fedsift.data import Federation
 from fedsift.data.remote_table import is_remote
 from fedsift.methods.fpso import messages, swarm
@@ -140,3 +140,11 @@ class _Landscape:
                 self.seen[key] = (round(value, 2), int(mask.sum()))
             found.append(self.seen[key][0])
         return np.array(found)
+
+
+def count_fpso(federation: Federation, params: Params) -> CountRange:
+    """Counts of a run whose swarms meet a typical number of subsets."""
+    remarks = ["Subsets are tried once; how many different ones a swarm meets is an estimate."]
+    if params.classifier is not None:
+        remarks.append("Seconds are those of nearest neighbours, not of the given classifier.")
+    return CountRange(tally_fpso(federation, params), remarks=tuple(remarks))

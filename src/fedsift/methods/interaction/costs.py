@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from fedsift.costs.counts import Counts, Frame, frame, ring_of
+from fedsift.costs.counts import CountRange, Counts, Frame, frame, ring_of
 from fedsift.crypto.products.plan import ProductPlan, plan_products
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.data import Federation
@@ -204,3 +204,18 @@ class _Walk:
             frame(answer.message, (count, ring.result_bytes)),
             others=1,
         )
+
+
+def count_interaction(federation: Federation, params: Params) -> CountRange:
+    """Counts of a run that selects as many features as asked for, or as many as it will."""
+    wanted = params.n_features_to_select
+    if wanted is not None:
+        return CountRange(tally_interaction(federation, params, wanted))
+    n_features = federation.n_features
+    expected = max(1, min(10, n_features // 2))
+    return CountRange(
+        tally_interaction(federation, params, expected),
+        tally_interaction(federation, params, 1),
+        tally_interaction(federation, params, n_features),
+        (f"The data decides how many features are selected; {expected} are assumed.",),
+    )

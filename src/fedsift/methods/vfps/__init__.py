@@ -1,3 +1,28 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
 """VF-PS: selects participants by the mutual information of their columns with the label."""
+
+from fedsift.methods.spec import Attacks, Demo, MethodSpec, Missing, Pooled
+
+METHOD = MethodSpec(
+    name="vfps",
+    summary="Selects participants by the mutual information of their columns with the label.",
+    selects="participants",
+    selector="fedsift.methods.vfps.selector:VFPSSelector",
+    protocols={"vertical": "fedsift.methods.vfps.leader:PROTOCOL"},
+    accepts={"n_participants": (int, float)},
+    python_only=(),
+    packages=(),
+    neutral={"vertical": "aggregator"},
+    cost_model="fedsift.methods.vfps.costs:count_vfps",
+    texts="fedsift.methods.vfps.report:TEXTS",
+    pooled=Pooled("fedsift.lab.pooled:select_vfps"),
+    # With fewer participants a group may hold one party's data alone, which policies must allow.
+    demo=Demo("vertical", {"n_participants": 1, "n_queries": 20}, n_parties=4),
+    attacks=Attacks(
+        "fedsift.lab.attacks.vfps.trials:ATTACKS",
+        ("fedsift.lab.attacks.job_vertical:on_vfps",),
+    ),
+    training=Missing("It selects participants and trains no model."),
+    without_label=Missing("Participants are judged by what they tell about the label."),
+)

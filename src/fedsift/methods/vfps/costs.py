@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.costs.counts import MASKING_KEY, Counts, frame
+from fedsift.costs.counts import MASKING_KEY, CountRange, Counts, frame
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation
 from fedsift.methods.vfps import messages, search
@@ -275,3 +275,9 @@ class _Walk:
         )
         self._rows("rank", "sub-ranking", m * runs)
         self.tally.do("evaluate", "rank row", runs * told * m)
+
+
+def count_vfps(federation: Federation, params: Params) -> CountRange:
+    """Counts of a run with a mean number of candidates."""
+    remark = "How many rows become candidates depends on the data; a mean number is assumed."
+    return CountRange(tally_vfps(federation, params), remarks=(remark,))

@@ -1,0 +1,183 @@
+"""One specification per method, complete, and no list of methods anywhere else."""
+
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+import fedsift as fs
+from fedsift.errors import BrokenMethod, UnknownMethod
+from fedsift.methods import registry
+from fedsift.methods.spec import (
+    Attacks,
+    Demo,
+    MethodSpec,
+    Missing,
+    Pooled,
+    ReportTexts,
+    Training,
+)
+
+SRC = Path(fs.__file__).parent
+METHODS = registry.list_built_in()
+NAMES = [method.name for method in METHODS]
+DEFAULT = {
+    "cli/init.py",
+    "cli/deploy_local.py",
+    "cli/split.py",
+    "deploy/site_files.py",
+    "deploy/toy.py",
+}
+"""Files that name the method of a first job, and no other."""
+
+
+@pytest.fixture(params=METHODS, ids=NAMES)
+def method(request):
+    return request.param
+
+
+def test_every_field_is_there_or_has_a_reason(method):
+    for one in fields(MethodSpec):
+        value = getattr(method, one.name)
+        assert value is not None, one.name
+        if isinstance(value, Missing):
+            assert len(value.reason.split()) > 3, one.name
+            assert value.reason.endswith("."), one.name
+        elif isinstance(value, str):
+            assert value, one.name
+    assert method.protocols
+
+
+def test_every_address_leads_somewhere(method):
+    method.check()
+    for setting in method.protocols:
+        assert method.protocol(setting).name == method.name
+    assert isinstance(method.report_texts, ReportTexts)
+    if not isinstance(method.cost_model, Missing):
+        assert callable(method.load(method.cost_model))
+    if isinstance(method.pooled, Pooled):
+        assert callable(method.load(method.pooled.select))
+        assert set(method.pooled.unless) <= set(method.parameters)
+    if isinstance(method.attacks, Attacks):
+        assert {attack.method for attack in method.load(method.attacks.suite)} == {method.name}
+        assert method.attacks.on_run
+        assert all(callable(method.load(address)) for address in method.attacks.on_run)
+
+
+def test_settings_of_a_specification_are_parameters_of_the_estimator(method):
+    known = set(method.parameters)
+    assert set(method.accepts) <= known
+    if isinstance(method.demo, Demo):
+        assert method.demo.setting in method.protocols
+        assert set(method.demo.parameters) <= known
+    if isinstance(method.training, Training):
+        assert {*method.training.settings, *method.training.without} <= known
+    if not isinstance(method.without_label, Missing):
+        assert set(method.without_label) <= known
+    signature = method.estimator().get_params(deep=False)
+    assert set(method.python_only) <= set(signature)
+    assert set(method.neutral) <= set(method.protocols)
+    assert "horizontal" not in method.protocols or "horizontal" in method.neutral
+
+
+def test_a_method_is_one_folder_and_one_line():
+    folders = {path.parent.name for path in (SRC / "methods").glob("*/__init__.py")}
+    assert {module.rpartition(".")[2] for module in registry.BUILT_IN} == folders == set(NAMES)
+    quoted = re.compile(rf"[\"']({'|'.join(NAMES)})[\"']")
+    for path in SRC.rglob("*.py"):
+        place = path.relative_to(SRC)
+        found = set(quoted.findall(path.read_text(encoding="utf-8")))
+        if place.as_posix() in DEFAULT:
+            assert found <= {"filter"}, place
+        else:
+            assert found <= {part.removesuffix(".py") for part in place.parts}, place
+
+
+def test_estimators_are_known_by_their_methods():
+    for method in METHODS:
+        assert getattr(fs, method.class_name) is method.estimator
+        assert registry.method_of(method.estimator()) == method
+    assert registry.method_of(object()) is None
+
+
+def test_specifications_are_read_without_importing_methods():
+    code = (
+        "import sys; from fedsift.methods.registry import list_built_in; list_built_in();"
+        "heavy = {'numpy', 'sklearn', 'torch', 'pandas'} & set(sys.modules); assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_results_of_methods_that_are_not_installed_have_the_usual_texts():
+    assert registry.report_texts("some method") == ReportTexts()
+
+
+def test_unknown_methods_are_compared_with_known_ones():
+    with pytest.raises(UnknownMethod, match=r"no method 'fliter'.*Known methods.*'filter'"):
+        registry.method_named("fliter")
+
+
+GOOD = METHODS[0]
+
+
+def spec(**changes):
+    known = {one.name: getattr(GOOD, one.name) for one in fields(MethodSpec)}
+    return MethodSpec(**{**known, "name": "seventh", **changes})
+
+
+ADDED = {
+    "seventh": spec(),
+    "another": spec(),
+    "train": spec(name="train"),
+    "No Name": spec(name="No Name"),
+    "filter": spec(name="filter"),
+    "rows": spec(name="rows", selects="rows"),
+    "diagonal": spec(name="diagonal", protocols={"diagonal": GOOD.protocols["horizontal"]}),
+    "alone": spec(name="alone", neutral={}),
+    "nowhere": spec(name="nowhere", selector="fedsift.nowhere:Selector"),
+    "bare": spec(name="bare", selector="fedsift.methods.spec:Demo"),
+    "unspecified": "dcfs",
+}
+PROBLEMS = {
+    "another": "its MethodSpec is called 'seventh'",
+    "train": "the name means something else in job files",
+    "No Name": "a name has lower-case letters",
+    "filter": "fedsift has a method of that name",
+    "rows": "selects is 'rows'",
+    "diagonal": "protocols are given for \\['diagonal'\\]",
+    "alone": "a horizontal method needs a neutral party",
+    "nowhere": "ModuleNotFoundError: No module named 'fedsift.nowhere'",
+    "bare": "Demo has no parameter 'checkpoint'",
+    "unspecified": "its entry point leads to a str, not to a MethodSpec",
+}
+
+
+@pytest.fixture
+def added(monkeypatch):
+    """Entry points of another package, as if they were installed."""
+    entries = [EntryPoint(name, f"{__name__}:ADDED", registry.GROUP) for name in ADDED]
+    monkeypatch.setattr(registry.metadata, "entry_points", lambda group: entries)
+    monkeypatch.setattr(EntryPoint, "load", lambda entry: ADDED[entry.name])
+    registry._find_methods.cache_clear()
+    yield
+    registry._find_methods.cache_clear()
+
+
+@pytest.mark.usefixtures("added")
+def test_methods_of_other_packages_come_last_and_bad_ones_are_left_out():
+    assert [method.name for method in registry.list_methods()] == [*NAMES, "seventh"]
+    assert registry.method_named("seventh").package == __name__
+    assert registry.method_named("filter").package == "fedsift"
+    assert len(registry.list_broken()) == len(PROBLEMS)
+
+
+@pytest.mark.usefixtures("added")
+@pytest.mark.parametrize("name", [name for name in PROBLEMS if name != "filter"])
+def test_a_bad_one_says_whose_it_is_and_what_is_wrong(name):
+    said = rf"method {name!r} of the package {__name__!r} cannot be used: .*{PROBLEMS[name]}"
+    with pytest.raises(BrokenMethod, match=said):
+        registry.method_named(name)
