@@ -18,8 +18,8 @@ import fedsift as fs
 from fedsift.cli import doctor
 from fedsift.cli.tables import live_progress
 from fedsift.data import catalog
-from helpers.cli import CELL, call
 from fedsift.engine.observer import Progress
+from helpers.cli import CELL, call
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

@@ -9,13 +9,12 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import fedsift as fs
-from helpers.fedsdg import EachEpoch
 from fedsift.data import Federation, split_vertical
 from fedsift.engine import run_local
 from fedsift.errors import FedsiftError
 from fedsift.methods.fedsdg import label_holder as fedsdg
 from fedsift.methods.fedsdg.settings import params_for
-from helpers.fedsdg import assert_same_run, course, quick, shifted
+from helpers.fedsdg import EachEpoch, assert_same_run, course, quick, shifted
 
 # Encryption changes nothing
 

@@ -8,7 +8,6 @@ import pytest
 from torch import nn
 
 import fedsift as fs
-from helpers.fedsdg import EachEpoch
 from fedsift.data import PartyTable, split_vertical
 from fedsift.errors import FedsiftError
 from fedsift.methods.fedsdg.elimination import elimination_costs
@@ -16,7 +15,7 @@ from fedsift.methods.fedsdg.inputs import InputEncoder
 from fedsift.methods.fedsdg.local_part import LocalPart, PartData
 from fedsift.methods.fedsdg.messages import Params
 from fedsift.report.html import render
-from helpers.fedsdg import assert_same_run, course, quick, shifted
+from helpers.fedsdg import EachEpoch, assert_same_run, course, quick, shifted
 
 EXACT = {"n_features_to_select": 3, "gates": "none"}
 

@@ -11,10 +11,9 @@ import pandas as pd
 import pytest
 
 import fedsift as fs
-from helpers.fedsdg import EachEpoch
 from fedsift.data import Federation, split_vertical
 from fedsift.errors import FedsiftError, ParameterError
-from helpers.fedsdg import assert_same_run, course, quick, shifted
+from helpers.fedsdg import EachEpoch, assert_same_run, course, quick, shifted
 
 
 def ctrl_c():
