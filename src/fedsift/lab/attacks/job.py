@@ -16,8 +16,8 @@ import numpy.typing as npt
 from fedsift.errors import ConfigError
 from fedsift.jobs.run import LocalParty, run_joint
 from fedsift.jobs.spec import JointJob
-from fedsift.lab.attacks import job_horizontal as attack_job_horizontal
-from fedsift.lab.attacks import job_vertical as attack_job_vertical
+from fedsift.lab.attacks import align, dcfs, fedsdg, fpso, interaction, vfps
+from fedsift.lab.attacks import filter as filters
 from fedsift.lab.attacks.attack import (
     JOB,
     Attack,
@@ -34,24 +34,25 @@ from fedsift.lab.attacks.recording import (
     RecordingCarrier,
     RecordingEngine,
     Stage,
+    Twins,
 )
 from fedsift.lab.attacks.suite import ATTACKS, attack_named
 from fedsift.methods.execution import versions
-from fedsift.result import Disclosure
 
 _WITHOUT_FRAMES = ("fedsdg",)
 """Methods whose attacks read what parties opened; the bytes of a training would fill the memory."""
 
 
-_BY_METHOD: dict[str, tuple[Callable[[JobRun, Stage], Iterator[Mounted]], ...]] = {
-    "filter": (attack_job_vertical.on_filter, attack_job_horizontal.on_filter),
-    "fedsdg": (attack_job_vertical.on_fedsdg,),
-    "interaction": (attack_job_vertical.on_interaction,),
-    "vfps": (attack_job_vertical.on_vfps,),
-    "dcfs": (attack_job_horizontal.on_dcfs,),
-    "fpso": (attack_job_horizontal.on_fpso,),
-    "align": (attack_job_vertical.on_alignment,),
+_BY_METHOD: dict[str, Callable[[JobRun, Stage], Iterator[Mounted]]] = {
+    "filter": filters.attack_run,
+    "fedsdg": fedsdg.attack_run,
+    "interaction": interaction.attack_run,
+    "vfps": vfps.attack_run,
+    "dcfs": dcfs.attack_run,
+    "fpso": fpso.attack_run,
+    "align": align.attack_run,
 }
+_CURIOUS: Twins = {**fedsdg.CURIOUS, **vfps.CURIOUS, **fpso.CURIOUS}
 
 
 def refuse_without_attacks(method: str) -> None:
@@ -69,7 +70,7 @@ def refuse_without_attacks(method: str) -> None:
 
 def player_for(method: str) -> RecordingEngine:
     """A player that keeps what the attacks of a method need."""
-    return RecordingEngine(keep_frames=method not in _WITHOUT_FRAMES)
+    return RecordingEngine(_CURIOUS, keep_frames=method not in _WITHOUT_FRAMES)
 
 
 def record_federation(
@@ -115,13 +116,12 @@ def attack_run(run: JobRun, source: str, echo: Echo = silent) -> AttackReport:
         stage = run.stage(name)
         if stage is None:
             continue
-        for mount in _BY_METHOD[name]:
-            last = time.perf_counter()
-            for attack, party, trial in mount(run, stage):
-                seconds, last = time.perf_counter() - last, time.perf_counter()
-                rows.append(_row(attack_named(attack), stage, party, trial, seconds))
-                echo(rows[-1])
-    if any(row.form.startswith("PLAIN") for stage in run.stages for row in _ledger(stage)):
+        last = time.perf_counter()
+        for attack, party, trial in _BY_METHOD[name](run, stage):
+            seconds, last = time.perf_counter() - last, time.perf_counter()
+            rows.append(_row(attack_named(attack), stage, party, trial, seconds))
+            echo(rows[-1])
+    if any(row.form.startswith("PLAIN") for stage in run.stages for row in stage.ledger):
         run.notes.append("The job runs without protection (security = 'plain').")
     seconds = time.perf_counter() - start
     notes = tuple(dict.fromkeys(run.notes))
@@ -140,7 +140,3 @@ def _row(attack: Attack, stage: Stage, party: str, trial: Trial, seconds: float)
         uses=tuple(name for name in attack.uses if name in received),
         measure=trial.measure or attack.measure,
     )
-
-
-def _ledger(stage: Stage) -> tuple[Disclosure, ...]:
-    return stage.outcome.ledger.rows()

@@ -9,26 +9,21 @@ from collections.abc import Sequence
 
 from fedsift.config.toml import did_you_mean
 from fedsift.errors import ParameterError
-from fedsift.lab.attacks.align import trials as attack_align
+from fedsift.lab.attacks import align, dcfs, fedsdg, fpso, interaction, vfps
+from fedsift.lab.attacks import filter as filters
 from fedsift.lab.attacks.attack import Attack, AttackReport, Echo, mount, silent
-from fedsift.lab.attacks.dcfs import trials as attack_dcfs
-from fedsift.lab.attacks.fedsdg import trials as attack_fedsdg
-from fedsift.lab.attacks.filter import trials as attack_filter
-from fedsift.lab.attacks.fpso import trials as attack_fpso
-from fedsift.lab.attacks.interaction import trials as attack_interaction
-from fedsift.lab.attacks.vfps import trials as attack_vfps
 from fedsift.methods.execution import versions
 
 PROFILES = ("quick", "regular")
 
 ATTACKS: tuple[Attack, ...] = (
-    *attack_align.ATTACKS,
-    *attack_filter.ATTACKS,
-    *attack_fedsdg.ATTACKS,
-    *attack_interaction.ATTACKS,
-    *attack_vfps.ATTACKS,
-    *attack_dcfs.ATTACKS,
-    *attack_fpso.ATTACKS,
+    *align.ATTACKS,
+    *filters.ATTACKS,
+    *fedsdg.ATTACKS,
+    *interaction.ATTACKS,
+    *vfps.ATTACKS,
+    *dcfs.ATTACKS,
+    *fpso.ATTACKS,
 )
 
 
