@@ -52,7 +52,7 @@ def cases_of_jobs(jobs: Sequence[Job]) -> tuple[list[Case], list[list[Contestant
     seed = next((job.seed for job in jobs if job.seed is not None), 0)
     groups: dict[Any, list[Job]] = {}
     for job in jobs:
-        if getattr(job, "steps", ()):
+        if job.steps:
             raise JobError(
                 f"{job.path.name} is a chain of several methods.",
                 "A comparison takes methods one by one.",
@@ -63,12 +63,6 @@ def cases_of_jobs(jobs: Sequence[Job]) -> tuple[list[Case], list[list[Contestant
                 f"{job.path.name} is a job between organisations.",
                 "A comparison looks at all rows, which only one place with all tables can.",
                 "Use a job with the engine 'embedded'.",
-            )
-        if job.steps:
-            raise JobError(
-                f"{job.path.name} has several steps.",
-                "A comparison runs one method of each job.",
-                "Make the steps that are to be compared jobs of their own.",
             )
         tables = tuple((p.name, p.data, p.id_columns, p.columns) for p in job.parties)
         groups.setdefault((job.data, tables if job.data.dataset is None else ()), []).append(job)

@@ -20,7 +20,7 @@ from fedsift.config.job import OWN_PARTY, SETTINGS, MethodSchema
 from fedsift.config.toml import TEXTS, Key, Kinds, TomlCheck, did_you_mean
 from fedsift.data import synthetic
 from fedsift.lab.compare.cells import METHOD, PEER, Contestant
-from fedsift.lab.compare.downstream import MODELS
+from fedsift.lab.compare.judge import MODELS
 from fedsift.lab.peers import PEERS
 
 SYNTHETIC = ("friedman", "madelon_like", "mixed_bank", "redundant_twins", "xor")
@@ -33,9 +33,11 @@ PROFILES: dict[str, dict[str, int]] = {
 }
 """What a profile changes; ``[profile.NAME]`` in the file has the last word."""
 
-_NUMBERS = {"folds": 2, "seeds": 1, "seed": 0, "permutations": 1, "workers": 1}
+LEAST = {"folds": 2, "seeds": 1, "seed": 0, "permutations": 1, "workers": 1}
+"""The least that each number of a comparison may be."""
+
 _SETTING_KEYS: dict[str, Kinds] = {
-    **dict.fromkeys(_NUMBERS, (int,)),
+    **dict.fromkeys(LEAST, (int,)),
     "models": (TEXTS,),
     "peers": (TEXTS,),
     "security": (str,),
@@ -154,7 +156,7 @@ def _settings(check: TomlCheck, top: Mapping[str, Any], profile: str) -> dict[st
 
 def _checked(check: TomlCheck, where: Key, given: Mapping[str, Any]) -> dict[str, Any]:
     values = check.table(where, given, _SETTING_KEYS)
-    for name, least in _NUMBERS.items():
+    for name, least in LEAST.items():
         if values.get(name, least) < least:
             needed = f"It must be {least} or more."
             check.add((*where, name), f"{name} = {values[name]}.", needed, "Raise it.")
