@@ -86,7 +86,9 @@ def follow_embeddings(start: Integers, views: Sequence[LabelHolderView]) -> Iter
     weights = start.astype(np.float64)
     for view in views:
         outputs = view.outputs.T.astype(np.float64)
-        embedding: Floats = np.linalg.lstsq(weights.T, outputs, rcond=None)[0].T
+        embedding: Floats = np.asarray(
+            np.linalg.lstsq(weights.T, outputs, rcond=None)[0].T, dtype=np.float64
+        )
         yield embedding
         if view.delta is not None:
             weights = weights - np.rint(embedding).T @ view.delta
