@@ -10,7 +10,7 @@ from functools import partial
 
 from benchmarks.pages.writer import ROOT, Page, table
 from fedsift.lab.compare import Comparison
-from fedsift.lab.compare.metrics import LABELS
+from fedsift.lab.compare.judge import LABELS
 from fedsift.lab.compare.view import sheets_of, with_error
 
 _OTHER_WORK = (

@@ -154,8 +154,8 @@ def train(job: Job) -> dict[str, Any]:
 
 
 def estimator_of(job: Job, n_features: int) -> Any:
+    from benchmarks.baselines.fedsdg import fedsdg_baseline
     from benchmarks.suites.fedsdg.accuracy import make
-    from fedsift.lab.baselines.fedsdg import fedsdg_baseline
     from fedsift.methods.fedsdg.selector import FedSDGSelector
 
     settings = {"security": "plain", "random_state": job["seed"], **job.get("settings", {})}
@@ -177,9 +177,9 @@ def growing(job: Job) -> dict[str, Any]:
 
     MADELON: three true features at the first client and two at the second, the rest noise.
     """
+    from benchmarks.baselines.fedsdg import fedsdg_baseline
     from benchmarks.suites.fedsdg.accuracy import load, rows_of
     from fedsift.data import split_vertical
-    from fedsift.lab.baselines.fedsdg import fedsdg_baseline
 
     X, y, informative = load(job["data"])
     rng = np.random.default_rng(job["seed"])

@@ -3,8 +3,8 @@
 import tomllib
 from pathlib import Path
 
-from fedsift.lab.compare.downstream import MODELS
 from fedsift.lab.compare.file import SYNTHETIC, load_compare_file
+from fedsift.lab.compare.judge import MODELS
 from fedsift.lab.peers import PEERS
 from fedsift.methods.registry import schemas
 

@@ -16,8 +16,8 @@ import numpy as np
 from benchmarks.suites.dcfs.accuracy import summary
 from benchmarks.suites.dcfs.rankings import Task, source_of, task
 from fedsift.data import catalog
-from fedsift.lab.attacks.dcfs import anchor_views
-from fedsift.lab.attacks.dcfs.anchor_views import (
+from fedsift.lab.attacks import dcfs
+from fedsift.lab.attacks.dcfs import (
     Recording,
     seen_by_coordinator,
     seen_by_member,
@@ -50,7 +50,7 @@ def record(task: Task, seed: int, *, n_anchors: int, alignment: str, target: str
         many_anchors=many,
     )
     strangers = task.X[division.test[0]]
-    return anchor_views.record(parties, strangers, params, _VICTIM, _ATTACKER)
+    return dcfs.record(parties, strangers, params, _VICTIM, _ATTACKER)
 
 
 def attack_rows(
@@ -90,7 +90,7 @@ def _row(task: Task, runs: int) -> dict[str, Any]:
             run = record(task, seed, n_anchors=n_features, alignment="open", target=target)
             note(f"open, {target}, as many anchors as columns", seen_openly(run))
             if target == "paper":
-                errors.append(anchor_views.recovery_error(run))
+                errors.append(dcfs.recovery_error(run))
     row = {
         "data": task.name,
         "runs": runs,

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.baselines.dcfs import baseline_scores
 from fedsift.data import Federation, catalog, split_horizontal
-from fedsift.lab.baselines.dcfs import baseline_scores
 from fedsift.methods.dcfs import anchor
 from fedsift.methods.dcfs import settings as dcfs_settings
 from fedsift.methods.dcfs.selector import DCFSSelector

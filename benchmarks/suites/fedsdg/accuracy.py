@@ -20,8 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from benchmarks.baselines.fedsdg import fedsdg_baseline
 from fedsift.data import Federation, catalog, split_vertical
-from fedsift.lab.baselines.fedsdg import fedsdg_baseline
 from fedsift.methods.fedsdg.selector import FedSDGSelector
 
 METHODS = (

@@ -19,14 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.store import machine_facts
+from benchmarks.suites.fedsdg.small_factors import exact_columns
 from fedsift.data import Federation, catalog, split_vertical
 from fedsift.errors import FedsiftError
-from fedsift.lab.attacks.fedsdg import (
-    embedding_regression,
-    gradient_labels,
-    weight_regression,
-)
-from fedsift.lab.attacks.fedsdg.layer_views import Recording, Weakness, record
+from fedsift.lab.attacks.fedsdg import techniques
+from fedsift.lab.attacks.fedsdg.views import Recording, Weakness, record
 from fedsift.methods.fedsdg.messages import Params
 
 Integers = npt.NDArray[np.int64]
@@ -54,6 +51,8 @@ EPOCHS = {"smoke": 4, "regular": 80}
 _SMOKE_PROTECTIONS = ("none", "label_noise 10")
 _KNOWN_ROWS = (8, 15, 16, 24, 48)
 _VICTIM = "party-1"
+_KNOWN_PER_CLASS = 5
+_KNOWN_DRAWS = 5
 
 
 def measure(
@@ -120,8 +119,9 @@ def _embedding_rows(n_seeds: int, echo: Echo) -> list[dict[str, Any]]:
 
 def _solved(run: Recording, batch: int) -> float:
     start = run.labels[0].shares[_VICTIM]
-    guesses = list(embedding_regression.follow(start, run.labels))
-    return embedding_regression.explained(guesses[batch], run.features[_VICTIM][batch].embedding)
+    guesses = list(techniques.follow_embeddings(start, run.labels))
+    truth = run.features[_VICTIM][batch].embedding
+    return techniques.explained(guesses[batch], truth, by_column=True)
 
 
 def _fitted(run: Recording, known: int) -> float:
@@ -129,19 +129,17 @@ def _fitted(run: Recording, known: int) -> float:
     outputs, truth = run.labels[0].outputs, run.features[_VICTIM][0].embedding
     others = slice(max(_KNOWN_ROWS), None)
     guesses = [
-        embedding_regression.fit_map(
-            truth[:known], outputs[:known], outputs[others], penalised=penalised
-        )
+        techniques.fit_map(truth[:known], outputs[:known], outputs[others], penalised=penalised)
         for penalised in (False, True)
     ]
-    return max(embedding_regression.explained(guess, truth[others]) for guess in guesses)
+    return max(techniques.explained(guess, truth[others], by_column=True) for guess in guesses)
 
 
 def _exact_share(run: Recording) -> float:
     n_holders = len(run.features)
     n_rows, hits = max(6, 3 * n_holders), []
     for j in range(run.params.outputs):
-        found = embedding_regression.exact_columns(run.labels[0].outputs[:, j], n_holders, n_rows)
+        found = exact_columns(run.labels[0].outputs[:, j], n_holders, n_rows)
         for seen in run.features.values():
             truth = np.abs(seen[0].embedding[:n_rows, j])
             hits.append(any(bool((np.abs(c) == truth).all()) for c in found or []))
@@ -178,19 +176,19 @@ def _share_solved(run: Recording) -> float:
     view = run.features[_VICTIM][0]
     opened = view.masked_outputs
     assert opened is not None
-    share = weight_regression.regress_share(view.embedding, opened, run.modulus)
+    share = techniques.regress_share(view.embedding, opened, run.modulus)
     return 0.0 if share is None else float((share == run.labels[0].shares[_VICTIM]).mean())
 
 
 def _followed(run: Recording) -> tuple[float, float]:
     """Of the first batch: that of later ones is not better."""
-    found = weight_regression.follow(run.their_half[_VICTIM], run.features[_VICTIM])
+    found = techniques.follow_weights(run.their_half[_VICTIM], run.features[_VICTIM])
     weights, delta = next(found)
     truth = run.labels[run.training_batches()[0]].delta
     assert truth is not None
     return (
-        weight_regression.explained(weights, run.weights(_VICTIM, 0)),
-        weight_regression.explained(delta, truth),
+        techniques.explained(weights, run.weights(_VICTIM, 0)),
+        techniques.explained(delta, truth),
     )
 
 
@@ -199,8 +197,8 @@ def _units(run: Recording, seed: int) -> float:
     gradient, delta = run.features[_VICTIM][batch].gradient, run.labels[batch].delta
     assert gradient is not None
     assert delta is not None
-    guesses = weight_regression.isolate_units(gradient, np.random.default_rng(seed))
-    return weight_regression.units_found(guesses, delta)
+    guesses = techniques.isolate_units(gradient, np.random.default_rng(seed))
+    return techniques.units_found(guesses, delta)
 
 
 # Attack c: a feature holder and the labels
@@ -239,26 +237,54 @@ def _attack_labels(
         **settings,
     }
     run = record(federation, Params(**chosen))
-    gradients = gradient_labels.gradients_of(run, _VICTIM)
+    gradients = techniques.gradients_of(run, _VICTIM)
     known = codes[gradients.rows]
     attacks = {
-        "norm": gradient_labels.by_norm,
-        "direction": gradient_labels.by_direction,
-        "clusters": gradient_labels.by_clusters,
-        "known_labels": gradient_labels.with_known_labels,
+        "norm": techniques.by_norm,
+        "direction": techniques.by_direction,
+        "clusters": techniques.by_clusters,
+        "known_labels": with_known_labels,
     }
     values = {
-        key: gradient_labels.strongest(attack, gradients, known) for key, attack in attacks.items()
+        key: techniques.strongest(attack, gradients, known) for key, attack in attacks.items()
     }
     own = federation.tables[_VICTIM]
     columns = np.stack([column.as_floats() for column in own.columns], axis=1)
     return values | {
-        "own_columns": gradient_labels.without_gradients(columns[gradients.rows], known, seed),
-        "chance": gradient_labels.chance_of_clusters(known, seed),
+        "own_columns": without_gradients(columns[gradients.rows], known, seed),
+        "chance": techniques.chance_of_clusters(known, seed),
         "majority": float(np.bincount(known).max() / len(known)),
-        "score": float(run.outcome.value.score),
-        "features": float(run.outcome.value.n_open),
+        "score": float(run.stage.outcome.value.score),
+        "features": float(run.stage.outcome.value.n_open),
     }
+
+
+def with_known_labels(gradients: techniques.RowGradients, codes: Integers, seed: int = 0) -> float:
+    """Share of right guesses for the other rows, once the labels of a few rows are known."""
+    n_classes = len(np.unique(codes))
+    return without_gradients(techniques.main_directions(gradients, n_classes), codes, seed)
+
+
+def without_gradients(points: npt.NDArray[np.float64], codes: Integers, seed: int = 0) -> float:
+    """The same guess from the feature holder's own columns alone: what it knows anyway."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rng = np.random.default_rng(seed)
+    shares = []
+    for _ in range(_KNOWN_DRAWS):
+        known = np.concatenate(
+            [
+                rng.permutation(np.flatnonzero(codes == c))[:_KNOWN_PER_CLASS]
+                for c in np.unique(codes)
+            ]
+        )
+        others = np.setdiff1d(np.arange(len(codes)), known)
+        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
+        model.fit(points[known], codes[known])
+        shares.append(float((model.predict(points[others]) == codes[others]).mean()))
+    return float(np.mean(shares))
 
 
 def _label_line(row: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from benchmarks.suites.fpso.runs import load
 from fedsift.data import split_horizontal
 from fedsift.engine import run_local
-from fedsift.lab.attacks.fpso import accuracy_profile as attack
+from fedsift.lab.attacks import fpso as attack
 from fedsift.methods.fpso import third_party as fpso
 from fedsift.methods.fpso.local_search import Params
 
@@ -32,6 +32,8 @@ SETTINGS = (
 )
 N_PARTIES, N_ROWS, N_SHADOWS = 4, 80, 300
 _LEAST, _MOST = 0.05, 0.5
+_NEAREST = 0.1
+"""Share of made-up parties that count as like the real one."""
 
 
 def population(name: str, seed: int) -> tuple[Floats, Integers]:
@@ -79,7 +81,7 @@ def one_attack(
     guesses = {"accuracies": attack.guess_from_accuracies(shadows, view.accuracies)[:, 1]}
     if mode == "rounds":
         liked = curious.proposed(view.masks)
-        guesses["subsets"] = attack.guess_from_preferences(shadows, liked)[:, 1]
+        guesses["subsets"] = guess_from_preferences(shadows, liked)[:, 1]
     told = np.full(N_PARTIES, true.mean())
     return {
         "told": float(np.abs(told - true).mean()),
@@ -88,6 +90,27 @@ def one_attack(
             name: attack.order_found(true[:, None], g[:, None]) for name, g in guesses.items()
         },
     }
+
+
+def guess_from_preferences(shadows: attack.Shadows, own: npt.NDArray[np.bool_]) -> Floats:
+    """Class mix of every party by made-up parties that like the same subsets best.
+
+    Parameters
+    ----------
+    own : ndarray of bool of shape (n_parties, n_subsets)
+        Which of the subsets each party proposed.
+    """
+    guesses = []
+    for mine in own:
+        if mine.all() or not mine.any():
+            guesses.append(shadows.mixes.mean(axis=0))
+            continue
+        margin = shadows.accuracies[:, mine].mean(axis=1) - shadows.accuracies[:, ~mine].mean(
+            axis=1
+        )
+        alike = np.argsort(-margin)[: max(1, round(_NEAREST * len(margin)))]
+        guesses.append(shadows.mixes[alike].mean(axis=0))
+    return np.array(guesses)
 
 
 def measure(job: dict[str, Any]) -> dict[str, Any]:

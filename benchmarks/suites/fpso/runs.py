@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.baselines.fpso import random_subset, relief_subsets
 from fedsift.data import Federation, catalog, split_horizontal
 from fedsift.engine import run_local
-from fedsift.lab.baselines.fpso import random_subset, relief_subsets
 from fedsift.methods.fpso import subset_fitness, swarm
 from fedsift.methods.fpso import third_party as fpso
 from fedsift.methods.fpso.local_search import LocalSearch, Params, classes_of, fewest_rows

@@ -147,14 +147,24 @@ def _name(job: Job) -> str:
 
 def fingerprint() -> str:
     """Digest of the sources that results depend on."""
-    from fedsift.lab.attacks.fpso import accuracy_profile
-    from fedsift.lab.baselines import fpso as fpso_baselines
-    from fedsift.lab.baselines import relief
+    from benchmarks.baselines import fpso as fpso_baselines
+    from benchmarks.baselines import relief
+    from fedsift.lab import pooled
+    from fedsift.lab.attacks import fpso as fpso_attacks
     from fedsift.methods.fpso import local_search as fpso_local
     from fedsift.methods.fpso import subset_fitness, swarm
     from fedsift.methods.fpso import third_party as fpso
 
-    modules = (accuracy_profile, relief, subset_fitness, swarm, fpso, fpso_baselines, fpso_local)
+    modules = (
+        fpso_attacks,
+        relief,
+        pooled,
+        subset_fitness,
+        swarm,
+        fpso,
+        fpso_baselines,
+        fpso_local,
+    )
     digest = hashlib.sha256()
     for module in (*modules, attack, runs, speed):
         digest.update(Path(str(module.__file__)).read_bytes())

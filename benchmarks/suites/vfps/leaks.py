@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.suites.vfps.measures import run_method
 from fedsift.data import Federation, split_vertical
-from fedsift.lab.attacks.vfps.distance_reconstruction import (
+from fedsift.lab.attacks.vfps.techniques import (
     CuriousLeader,
     likeness,
     solve_parts,

@@ -141,15 +141,14 @@ def _read(files: list[Path], profile: str) -> tuple[Any, Any, dict[str, Any], Pa
 def _present(directory: Path, comparison: Comparison, *, as_json: bool, quiet: bool) -> None:
     """Write the files and show the table."""
     from fedsift.cli import output
-    from fedsift.lab.compare import html as compare_html
-    from fedsift.lab.compare.view import suspects_of
+    from fedsift.lab.compare.view import render_html, suspects_of
 
     text = comparison.text()
     output.write_all(
         directory,
         {
             COMPARISON: comparison.to_json() + "\n",
-            REPORT: compare_html.render(comparison),
+            REPORT: render_html(comparison),
             TEXT: text,
         },
     )

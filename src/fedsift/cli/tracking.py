@@ -21,9 +21,7 @@ def check_installed(trackers: Trackers) -> None:
         return
     from fedsift.report.trackers import check_installed as check_packages
 
-    check_packages(
-        mlflow=trackers.mlflow is not None, tensorboard=trackers.tensorboard is not None
-    )
+    check_packages(mlflow=trackers.mlflow is not None, tensorboard=trackers.tensorboard is not None)
 
 
 def log(trackers: Trackers, result: SelectionResult, name: str, written: Path) -> dict[str, str]:

@@ -7,7 +7,7 @@ Roles     *id leader* (drives; the label holder if there is one), *id holder* (a
 Adversary Honest but curious. A party can ask about ids it does not really have (a list of guesses):
           the size of its set is disclosed to the others, and a policy with ``min_rows`` refuses a
           shorter one before any id is compared. A longer one is answered
-          (:mod:`fedsift.lab.attacks.align.psi_probing`); that too few rows are common is noticed
+          (:mod:`fedsift.lab.attacks.align`); that too few rows are common is noticed
           afterwards.
 
 Who learns what

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from fedsift.config.toml import did_you_mean
 from fedsift.errors import MissingPackage, ParameterError
 from fedsift.lab.compare.cases import Floats, Mask, Pooled
-from fedsift.lab.compare.downstream import fit_quietly
+from fedsift.lab.compare.judge import filled, fit_quietly
 
 _EPOCHS = 100
 _CLIP = 5.0
@@ -150,15 +150,6 @@ def peer_selection(
     mask = np.zeros(pooled.n_features, dtype=bool)
     mask[chosen[: max(1, limit)]] = True
     return mask
-
-
-def filled(X: Floats) -> Floats:
-    """Columns with mean 0 and spread 1; missing values are the mean."""
-    known = np.isfinite(X)
-    counts = np.maximum(known.sum(axis=0), 1)
-    centred = np.where(known, X - np.where(known, X, 0.0).sum(axis=0) / counts, 0.0)
-    spread = centred.std(axis=0)
-    return np.asarray(centred / np.where(spread > 0, spread, 1.0))
 
 
 def _f(given: Training) -> Floats:

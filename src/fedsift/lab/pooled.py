@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from fedsift.data import Federation, PartyTable
-from fedsift.lab.baselines.dcfs import baseline_scores
-from fedsift.lab.baselines.fpso import best_of, pooled_subset
-from fedsift.lab.compare.cases import Integers, Mask, joint_target
+from fedsift.lab.compare.cases import Floats, Integers, Mask, joint_target
 from fedsift.methods.base import number_to_select
+from fedsift.methods.dcfs import settings as dcfs_settings
+from fedsift.methods.dcfs.unsupervised import local_selection
 from fedsift.methods.filter import features as filter_features
 from fedsift.methods.filter.ranking import Params as FilterParams
 from fedsift.methods.filter.ranking import plain_scores, rank
@@ -152,8 +152,23 @@ def select_dcfs(federation: Federation, given: dict[str, Any], seed: int) -> Mas
     """The features with the best weights on pooled rows."""
     wanted = number_to_select(given["n_features_to_select"], federation.n_features)
     shared = {name: given[name] for name in ("alpha", "beta", "n_components")}
-    scores = baseline_scores(federation, "afs", **shared)
-    return _in_place(federation, best_of(next(iter(scores.values())), wanted))
+    return _in_place(federation, best_of(pooled_scores(federation, **shared), wanted))
+
+
+def pooled_scores(federation: Federation, **settings: Any) -> Floats:
+    """AFS of the paper of DCFS: scores from all rows in one place, every column of equal spread."""
+    tables = federation.tables.values()
+    rows = np.concatenate([dcfs_settings.numbers_of(table) for table in tables])
+    spread = rows.std(axis=0)
+    scaled = (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return local_selection(scaled, **settings)
+
+
+def best_of(weights: Floats, n_features_to_select: int) -> Mask:
+    """The features with the highest weights; earlier ones where weights are equal."""
+    mask = np.zeros(len(weights), dtype=bool)
+    mask[np.argsort(-weights, kind="stable")[:n_features_to_select]] = True
+    return mask
 
 
 def select_fpso(federation: Federation, given: dict[str, Any], seed: int) -> Mask:
@@ -165,6 +180,15 @@ def select_fpso(federation: Federation, given: dict[str, Any], seed: int) -> Mas
         max_features=limit, seed=seed, **{name: given[name] for name in names}
     )
     return _in_place(federation, pooled_subset(federation, params))
+
+
+def pooled_subset(federation: Federation, params: fpso_local.Params) -> Mask:
+    """One search on the rows of all parties together, as if there were no privacy to keep."""
+    X = np.concatenate([fpso_local.numbers_of(table) for table in federation.tables.values()])
+    targets = [fpso_local.classes_of(party, federation.targets) for party in federation.tables]
+    y = np.concatenate([target.codes for target in targets])
+    search = fpso_local.LocalSearch.over_arrays(X, y, params, "all parties")
+    return search.run_alone(params).mask
 
 
 def _in_place(federation: Federation, mask: Mask) -> Mask:

@@ -51,14 +51,17 @@ class Attacks:
     ----------
     suite : str
         Address of a tuple of :class:`~fedsift.lab.attacks.attack.Attack`, on generated data.
-    on_run : tuple of str
-        Addresses of functions that mount these attacks on a recorded run of a job.
+    on_run : str
+        Address of a function that mounts these attacks on a recorded run of a job.
+    curious : str, optional
+        Address of a mapping from kinds of roles to their curious twins, which note what they see.
     needs_frames : bool
         Whether ``on_run`` reads the bytes of all messages; those of a training fill the memory.
     """
 
     suite: str
-    on_run: tuple[str, ...]
+    on_run: str
+    curious: str | None = None
     needs_frames: bool = True
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.suites.fpso.attack import one_attack
-from fedsift.lab.attacks.fpso import accuracy_profile as attack
+from fedsift.lab.attacks import fpso as attack
 
 SEEDS = range(5)
 

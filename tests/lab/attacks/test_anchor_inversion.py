@@ -6,7 +6,7 @@ import pytest
 import fedsift as fs
 from benchmarks.suites.dcfs import attack as dcfs_attack
 from benchmarks.suites.dcfs.rankings import Division, Task
-from fedsift.lab.attacks.dcfs import anchor_inversion
+from fedsift.lab.attacks import dcfs
 
 N_FEATURES, N_ROWS = 60, 20
 
@@ -24,20 +24,20 @@ def run(n_anchors, alignment="open", target="paper"):
 
 
 def auc(seen):
-    span = anchor_inversion.row_span(seen.open_images, seen.anchors, "party-1", 5)
-    return seen.auc(lambda rows: anchor_inversion.membership_scores(span, rows))
+    span = dcfs.row_span(seen.open_images, seen.anchors, "party-1", 5)
+    return seen.auc(lambda rows: dcfs.membership_scores(span, rows))
 
 
 def test_with_as_many_anchors_as_columns_projection_and_membership_are_recovered():
     seen = run(N_FEATURES + 5)
-    recovered = anchor_inversion.recover_projection(seen.sent["party-1"][-1], seen.anchors)
+    recovered = dcfs.recover_projection(seen.sent["party-1"][-1], seen.anchors)
     assert np.allclose(recovered, seen.projection, rtol=1e-8, atol=1e-12)
     assert auc(seen) > 0.99
 
 
 def test_with_fewer_anchors_the_projection_stays_unknown():
     seen = run(N_FEATURES // 4)
-    recovered = anchor_inversion.recover_projection(seen.sent["party-1"][-1], seen.anchors)
+    recovered = dcfs.recover_projection(seen.sent["party-1"][-1], seen.anchors)
     error = np.linalg.norm(recovered - seen.projection) / np.linalg.norm(seen.projection)
     assert error > 0.5
     assert auc(seen) < 0.85
@@ -47,7 +47,7 @@ def test_bases_instead_of_images_hide_how_long_the_rows_of_weights_are():
     """The exact target gives the attacker two images it can use, not all of them."""
     printed, exact = (run(N_FEATURES + 5, target=t) for t in ("paper", "exact"))
     directions = [
-        anchor_inversion.row_span(seen.open_images, seen.anchors, "party-1", 5, target).shape[1]
+        dcfs.row_span(seen.open_images, seen.anchors, "party-1", 5, target).shape[1]
         for seen, target in ((printed, "paper"), (exact, "exact"))
     ]
     assert directions[0] == N_ROWS

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.suites.dcfs import attack as dcfs_attack
 from benchmarks.suites.dcfs.rankings import Division, Task
-from fedsift.lab.attacks.dcfs import anchor_membership
+from fedsift.lab.attacks import dcfs
 
 N_FEATURES, N_ROWS, N_ANCHORS = 400, 24, 100
 
@@ -43,9 +43,7 @@ def test_the_coordinator_together_with_a_member_is_in_the_open_mode(wide):
     """The stated limit of the server mode: images from one, anchors from the other."""
     found = [
         run.auc(
-            lambda rows, run=run: anchor_membership.membership_by_images(
-                run.sent["party-1"], run.anchors, rows
-            )
+            lambda rows, run=run: dcfs.membership_by_images(run.sent["party-1"], run.anchors, rows)
         )
         for run in recordings(wide, "server", runs=3)
     ]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from benchmarks.suites.fedsdg import leaks as fedsdg_leaks
-from fedsift.lab.attacks.fedsdg import gradient_labels as attack
-from fedsift.lab.attacks.fedsdg.layer_views import record
+from fedsift.lab.attacks.fedsdg import techniques as attack
+from fedsift.lab.attacks.fedsdg.views import record
 from fedsift.methods.fedsdg.messages import Gradients
 from helpers.fedsdg import moons, params, parties
 
@@ -46,7 +46,7 @@ def test_lengths_tell_classes_apart_too():
 
 def test_several_classes_are_several_directions():
     assert found(attack.by_direction, n_classes=3) > 0.9
-    assert found(attack.with_known_labels, n_classes=3) > 0.9
+    assert found(fedsdg_leaks.with_known_labels, n_classes=3) > 0.9
 
 
 def test_label_noise_takes_away_more_the_larger_it_is(by_noise):
@@ -77,9 +77,9 @@ def test_rounding_alone_protects_no_label():
 
 def test_guesses_are_compared_with_what_is_known_anyway():
     X, y = moons(160)
-    assert attack.without_gradients(X, y) > 0.7
+    assert fedsdg_leaks.without_gradients(X, y) > 0.7
     rng = np.random.default_rng(0)
-    assert attack.without_gradients(rng.normal(size=X.shape), y) < 0.65
+    assert fedsdg_leaks.without_gradients(rng.normal(size=X.shape), y) < 0.65
     assert 0.5 <= attack.chance_of_clusters(y) < 0.6
     noise = attack.RowGradients(np.arange(160), rng.normal(size=(160, 8, 4)))
     assert attack.by_direction(noise, y) < 0.65

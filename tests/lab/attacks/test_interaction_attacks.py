@@ -11,9 +11,13 @@ from fedsift.crypto.products.plan import plan_products
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import split_vertical
 from fedsift.engine import run_local
-from fedsift.lab.attacks.interaction.blinding import reconstruct, unblind
-from fedsift.lab.attacks.interaction.columns import best_likeness
-from fedsift.lab.attacks.interaction.counts import relevance_of, tables_that_explain
+from fedsift.lab.attacks.interaction import (
+    best_likeness,
+    reconstruct,
+    relevance_of,
+    tables_that_explain,
+    unblind,
+)
 from fedsift.methods.interaction import label_owner as interaction
 from fedsift.methods.interaction import measures
 from fedsift.methods.interaction.fixed_point import FixedSearch

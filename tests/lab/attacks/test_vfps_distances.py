@@ -12,7 +12,7 @@ import pytest
 from fedsift.data import split_vertical
 from fedsift.engine import run_local
 from fedsift.errors import PartyFailed, PolicyViolation
-from fedsift.lab.attacks.vfps import distance_reconstruction as attack
+from fedsift.lab.attacks.vfps import techniques as attack
 from fedsift.methods.vfps import leader as vfps
 from fedsift.methods.vfps.distances import Params, part_of_distance, standardised
 from fedsift.methods.vfps.messages import MESSAGES
@@ -101,6 +101,15 @@ def test_how_much_a_greedy_run_gives_away(capsys):
     assert solved > 0.9
 
 
+def column_from_distances(to_first, to_second, second):
+    """A one-column party's column from exact squared distances to two query rows.
+
+    The difference of two squares is linear in the value; what stays open is a shift and the sign.
+    """
+    gap = float(np.sqrt(max(to_first[second], 1e-300)))
+    return (to_first - to_second + gap**2) / (2 * gap)
+
+
 def test_exact_distances_of_a_one_column_party_are_its_column():
     """The unprotected variant: groups of one, as in the paper's example."""
     federation = four_columns()
@@ -114,7 +123,7 @@ def test_exact_distances_of_a_one_column_party_are_its_column():
     for view in (first, second):
         numbers = attack.unblind(view.blinded).astype(float)
         exact.append(numbers - numbers[view.query])
-    column = attack.column_from_distances(*exact, second=second.query)
+    column = column_from_distances(*exact, second=second.query)
     truth = standardised(federation.tables["party-1"])[0][:, 0]
     assert attack.likeness(column, truth) > 0.999
 
@@ -128,7 +137,7 @@ def test_our_sums_do_not_give_the_column():
     for view in (first, second):
         numbers = attack.unblind(view.blinded).astype(float)
         exact.append(numbers - numbers[view.query])
-    column = attack.column_from_distances(*exact, second=second.query)
+    column = column_from_distances(*exact, second=second.query)
     truth = standardised(federation.tables["party-1"])[0][:, 0]
     assert attack.likeness(column, truth) < 0.9
 

@@ -6,7 +6,7 @@ import pytest
 from fedsift.crypto.shuffle import SecretOrder
 from fedsift.data import split_vertical
 from fedsift.engine import run_local
-from fedsift.lab.attacks.vfps.pseudonym_linking import CuriousAggregator, popularity
+from fedsift.lab.attacks.vfps.techniques import CuriousAggregator, popularity
 from fedsift.methods.vfps import leader as vfps
 from fedsift.methods.vfps.distances import Params, Ranking, part_of_distance, standardised
 from fedsift.methods.vfps.messages import MESSAGES, SubRankings, divided

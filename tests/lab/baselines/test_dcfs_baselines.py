@@ -5,8 +5,8 @@ import pytest
 from sklearn.feature_selection import f_classif
 
 import fedsift as fs
+from benchmarks.baselines.dcfs import BASELINES, baseline_scores
 from fedsift.errors import ParameterError
-from fedsift.lab.baselines.dcfs import BASELINES, baseline_scores
 from fedsift.methods.dcfs import unsupervised
 
 

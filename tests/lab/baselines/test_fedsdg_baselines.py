@@ -8,10 +8,10 @@ from sklearn.datasets import load_diabetes
 from sklearn.feature_selection import f_classif
 
 import fedsift as fs
+from benchmarks.baselines.fedsdg import BASELINES, PreselectedNetwork, fedsdg_baseline
+from benchmarks.baselines.group_autoencoder import group_norms
 from fedsift.data import split_vertical
 from fedsift.errors import ParameterError
-from fedsift.lab.baselines.fedsdg import BASELINES, PreselectedNetwork, fedsdg_baseline
-from fedsift.lab.baselines.group_autoencoder import group_norms
 from helpers.fedsdg import QUICK, shifted
 
 PLAIN = {**QUICK, "security": "plain"}

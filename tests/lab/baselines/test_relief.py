@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsift.lab.baselines.relief import relief
+from benchmarks.baselines.relief import relief
 
 
 def test_weights_worked_out_by_hand():

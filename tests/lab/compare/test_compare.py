@@ -14,7 +14,7 @@ from fedsift.lab.compare import (
     compare,
 )
 from fedsift.lab.compare.cells import Contestant
-from fedsift.lab.compare.journal import Journal
+from fedsift.lab.compare.runner import Journal
 from fedsift.lab.peers import PEERS, missing_package, peer_named, peer_selection
 
 pytestmark = pytest.mark.xdist_group("comparisons")
@@ -148,7 +148,7 @@ def test_a_leak_is_found(monkeypatch):
 
 
 def _html(comparison):
-    from fedsift.lab.compare.html import render
+    from fedsift.lab.compare.view import render_html as render
 
     return render(comparison)
 

@@ -7,12 +7,25 @@ import pytest
 
 import fedsift as fs
 from fedsift.errors import ParameterError
-from fedsift.lab.compare.cases import Case, Pooled, joint_target, take_rows, with_permuted_labels
-from fedsift.lab.compare.leak_check import check_chance, round_of, shuffles_of
-from fedsift.lab.compare.metrics import class_scores, precision_and_recall, variance_of_guessing
-from fedsift.lab.compare.splits import copies_of, count_copies, make_splits
-from fedsift.lab.compare.stability import stability
-from fedsift.lab.compare.summary import mean_over_splits, paired_difference
+from fedsift.lab.compare.cases import (
+    Case,
+    Pooled,
+    copies_of,
+    count_copies,
+    joint_target,
+    make_splits,
+    take_rows,
+    with_permuted_labels,
+)
+from fedsift.lab.compare.judge import class_scores, precision_and_recall, variance_of_guessing
+from fedsift.lab.compare.measures import (
+    check_chance,
+    mean_over_splits,
+    paired_difference,
+    round_of,
+    shuffles_of,
+    stability,
+)
 
 
 def subsets(rng, n_runs, n_features, size, bias=0.0):

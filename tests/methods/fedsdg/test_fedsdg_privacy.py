@@ -8,7 +8,7 @@ from fedsift.crypto.layer.api import exact_product, reduced
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.engine.session import Address, Session
 from fedsift.errors import FedsiftError, PolicyViolation, UndeclaredFlow
-from fedsift.lab.attacks.fedsdg.layer_views import record
+from fedsift.lab.attacks.fedsdg.views import record
 from fedsift.methods.fedsdg import label_holder as fedsdg
 from fedsift.methods.fedsdg import messages as wire
 from fedsift.methods.fedsdg.selector import FedSDGSelector
@@ -171,7 +171,7 @@ def test_neither_cells_nor_embeddings_occur_in_any_bytes(scheme):
     X, y = moons()
     federation = parties(X, y)
     recording = record(federation, params(scheme=scheme, max_epochs=1), keep_frames=True)
-    frames = b"".join(e.frame for e in recording.outcome.transcript.entries if e.frame)
+    frames = b"".join(e.frame for e in recording.stage.outcome.transcript.entries if e.frame)
     columns = [c.as_floats() for c in federation.tables["party-1"].columns]
     cells, embeddings = pieces(recording, "party-1", np.stack(columns, axis=1))
     assert not any(piece in frames for piece in cells)
@@ -195,10 +195,10 @@ def test_two_worlds_look_alike_to_the_label_holder():
     lengths, seen = [], []
     for table in (X, np.random.default_rng(9).exponential(size=X.shape) * 50):
         recording = record(parties(table, y), params(), keep_frames=True)
-        view = recording.outcome.transcript.view(HOLDER)
+        view = recording.stage.outcome.transcript.view(HOLDER)
         lengths.append([(e.sender, e.message, e.n_bytes) for e in view if e.message != "OpenGates"])
         both = (wire.WeightShare, wire.OutputShare)
-        seen.append(uniform_parts(recording.outcome, recording.modulus, *both))
+        seen.append(uniform_parts(recording.stage.outcome, recording.modulus, *both))
     assert sorted(lengths[0]) == sorted(lengths[1])
     for numbers in seen:
         assert len(numbers) > 1000
@@ -213,9 +213,11 @@ def test_one_output_share_is_uniform_and_only_the_sum_opens(n_parties):
     modulus, codec_types = recording.modulus, wire.OutputShare
     sent = {party: [] for party in recording.features}
     senders = [
-        e.sender for e in recording.outcome.transcript.view(HOLDER) if e.message == "OutputShare"
+        e.sender
+        for e in recording.stage.outcome.transcript.view(HOLDER)
+        if e.message == "OutputShare"
     ]
-    messages = some(recording.outcome, HOLDER, codec_types)
+    messages = some(recording.stage.outcome, HOLDER, codec_types)
     for sender, message in zip(senders, messages, strict=True):
         sent[sender].append(message.outputs.array().astype(object))
     allowed = 4 * 2**recording.params.numbers.weight_bits
@@ -242,7 +244,7 @@ def test_one_output_share_is_uniform_and_only_the_sum_opens(n_parties):
 
 def test_masks_are_new_for_every_batch():
     recording = record(parties(*moons()), params(), keep_frames=True)
-    arrays = [m.outputs.data for m in some(recording.outcome, HOLDER, wire.OutputShare)]
+    arrays = [m.outputs.data for m in some(recording.stage.outcome, HOLDER, wire.OutputShare)]
     assert len(set(arrays)) == len(arrays)
     masks = [view.masks["party-1"].tobytes() for view in recording.labels]
     assert len(set(masks)) == len(masks)

@@ -3,7 +3,7 @@
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fedsift as fs
-from fedsift.lab.baselines.fedsdg import PreselectedNetwork
+from benchmarks.baselines.fedsdg import PreselectedNetwork
 
 QUICK = {"security": "plain", "max_epochs": 3, "min_epochs": 0}
 

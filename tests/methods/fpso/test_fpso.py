@@ -9,6 +9,7 @@ from sklearn.neighbors import NearestCentroid
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fedsift as fs
+from benchmarks.baselines import fpso as fpso_baselines
 from fedsift.crypto.masking import unmask_sum
 from fedsift.engine import run_local
 from fedsift.errors import (
@@ -19,7 +20,7 @@ from fedsift.errors import (
     ProtocolError,
     ValueProblem,
 )
-from fedsift.lab.baselines import fpso as fpso_baselines
+from fedsift.lab.pooled import pooled_subset
 from fedsift.methods.fpso import messages as fpso_messages
 from fedsift.methods.fpso import third_party as fpso
 from fedsift.methods.fpso.local_search import Params, fewest_rows
@@ -343,7 +344,7 @@ def test_a_search_on_pooled_rows_and_one_without_search():
     X, y = task()
     federation = fs.split_horizontal(X, y, 3, random_state=0)
     params = Params(n_iterations=8, n_rounds=1, n_particles=10, seed=0, max_features=3)
-    pooled = fpso_baselines.pooled_subset(federation, params)
+    pooled = pooled_subset(federation, params)
     assert pooled[0]
     assert 1 <= pooled.sum() <= 3
     for mask in fpso_baselines.relief_subsets(federation, 2).values():

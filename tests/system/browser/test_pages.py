@@ -14,7 +14,7 @@ from fedsift.engine.observer import Progress
 from fedsift.engine.snapshot import ProgressTracker
 from fedsift.lab.attacks import page as attack_page
 from fedsift.lab.attacks.attack import AttackReport
-from fedsift.lab.compare import html as compare_html
+from fedsift.lab.compare import view as compare_view
 from fedsift.report import html
 from fedsift.report.live import LiveView
 from fedsift.report.live_server import LiveServer
@@ -131,7 +131,7 @@ def test_a_dark_report_is_accessible_too(browser, files, axe, method):
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_pages_of_attacks_and_comparisons_are_as_good(browser, axe, compared, tmp_path, colours):
     found = msgspec.json.decode(ATTACKS.read_bytes(), type=AttackReport)
-    pages = {"attack": attack_page.render(found), "compare": compare_html.render(compared)}
+    pages = {"attack": attack_page.render(found), "compare": compare_view.render_html(compared)}
     for name, text in pages.items():
         path = tmp_path / f"{name}.html"
         path.write_text(text, encoding="utf-8")

@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Known attacks, one folder per method, and what carries them out."""
+"""Known attacks, one module or folder per method, and what carries them out."""

@@ -34,7 +34,6 @@ from fedsift.lab.attacks.recording import (
 from fedsift.lab.attacks.suite import attack_named, attacks_on, list_attacks
 from fedsift.methods.execution import versions
 from fedsift.methods.registry import ALIGN, load_address
-from fedsift.result import Disclosure
 
 
 def refuse_without_attacks(method: str) -> None:
@@ -53,7 +52,10 @@ def refuse_without_attacks(method: str) -> None:
 def player_for(method: str) -> RecordingEngine:
     """A player that keeps what the attacks of a method need."""
     attacks = attacks_on(method)
-    return RecordingEngine(keep_frames=attacks is not None and attacks.needs_frames)
+    if attacks is None:
+        return RecordingEngine({}, keep_frames=False)
+    curious = load_address(attacks.curious) if attacks.curious else {}
+    return RecordingEngine(curious, keep_frames=attacks.needs_frames)
 
 
 def record_federation(
@@ -99,13 +101,12 @@ def attack_run(run: JobRun, source: str, echo: Echo = silent) -> AttackReport:
         stage, attacks = run.stage(name), attacks_on(name)
         if stage is None or attacks is None:
             continue
-        for address in attacks.on_run:
-            last = time.perf_counter()
-            for attack, party, trial in load_address(address)(run, stage):
-                seconds, last = time.perf_counter() - last, time.perf_counter()
-                rows.append(_row(attack_named(attack), stage, party, trial, seconds))
-                echo(rows[-1])
-    if any(row.form.startswith("PLAIN") for stage in run.stages for row in _ledger(stage)):
+        last = time.perf_counter()
+        for attack, party, trial in load_address(attacks.on_run)(run, stage):
+            seconds, last = time.perf_counter() - last, time.perf_counter()
+            rows.append(_row(attack_named(attack), stage, party, trial, seconds))
+            echo(rows[-1])
+    if any(row.form.startswith("PLAIN") for stage in run.stages for row in stage.ledger):
         run.notes.append("The job runs without protection (security = 'plain').")
     seconds = time.perf_counter() - start
     notes = tuple(dict.fromkeys(run.notes))
@@ -124,7 +125,3 @@ def _row(attack: Attack, stage: Stage, party: str, trial: Trial, seconds: float)
         uses=tuple(name for name in attack.uses if name in received),
         measure=trial.measure or attack.measure,
     )
-
-
-def _ledger(stage: Stage) -> tuple[Disclosure, ...]:
-    return stage.outcome.ledger.rows()

@@ -3,12 +3,13 @@
 """Runs with everything kept: the bytes every party received, and what it opened of them.
 
 Parties follow the protocol. Where an attack needs numbers that a party decrypts on the way, the
-party's role becomes its curious twin from :mod:`fedsift.lab.attacks`, which notes them.
+party's role becomes its curious twin, which notes them: the module of a method's attacks says in
+``CURIOUS`` which roles have one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,20 +19,8 @@ from fedsift.data.table import PartyTable
 from fedsift.engine import Outcome
 from fedsift.engine.api import LocalEngine
 from fedsift.lab.attacks.attack import Trial
-from fedsift.lab.attacks.fedsdg.layer_views import (
-    CuriousFeatureHolder,
-    CuriousLabelHolder,
-    Weakness,
-)
-from fedsift.lab.attacks.fpso.accuracy_profile import CuriousThirdParty
-from fedsift.lab.attacks.vfps.distance_reconstruction import CuriousLeader
-from fedsift.lab.attacks.vfps.pseudonym_linking import CuriousAggregator
-from fedsift.methods.fedsdg import label_holder as fedsdg
-from fedsift.methods.fedsdg.feature_holder import FeatureHolder
-from fedsift.methods.fpso import third_party as fpso
-from fedsift.methods.vfps import aggregator as vfps_parties
-from fedsift.methods.vfps import leader as vfps
 from fedsift.protocol import Codec, Protocol, Role
+from fedsift.result import Disclosure
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +30,11 @@ class Stage:
     protocol: Protocol
     nodes: Mapping[str, Sequence[Role]]
     outcome: Outcome
+
+    @property
+    def ledger(self) -> tuple[Disclosure, ...]:
+        """Who learned what."""
+        return self.outcome.ledger.rows()
 
     def received(self, party: str, *types: Any) -> list[Any]:
         """Messages of some types as a party decoded them from its bytes."""
@@ -94,6 +88,9 @@ class JobRun:
 Mounted = tuple[str, str, Trial]
 """Name of an attack, the attacking party, and what it found."""
 
+Twins = Mapping[type[Any], type[Any]]
+"""Kinds of roles, and the curious twin of each."""
+
 
 class RecordingEngine(LocalEngine):
     """Plays every protocol with curious parties, and keeps what there is at the end.
@@ -101,50 +98,33 @@ class RecordingEngine(LocalEngine):
     ``keep_frames=False`` is for methods whose attacks need no bytes: those of a training are many.
     """
 
-    def __init__(self, *, keep_frames: bool = True) -> None:
-        self._keep_frames = keep_frames
+    def __init__(self, curious: Twins, *, keep_frames: bool = True) -> None:
+        self._curious, self._keep_frames = curious, keep_frames
         self.stages: list[Stage] = []
 
     def run(
         self, protocol: Protocol, nodes: Mapping[str, Sequence[Role]], **options: Any
     ) -> Outcome:
         """See :class:`~fedsift.engine.api.Engine`."""
-        for roles in nodes.values():
-            for role in roles:
-                make_curious(role)
+        make_curious(nodes, self._curious)
         options["keep_frames"] = self._keep_frames
         outcome = super().run(protocol, nodes, **options)
         self.stages.append(Stage(protocol, nodes, outcome))
         return outcome
 
 
-def recorded_fit(selector: Any, federation: Any) -> Stage:
+def make_curious(nodes: Mapping[str, Sequence[Role]], curious: Twins, *watched: Any) -> None:
+    """Turn roles that have not run yet into their curious twins, where they have one."""
+    for role in (role for roles in nodes.values() for role in roles):
+        twin: Any = curious.get(type(role))
+        if twin is not None:
+            # The twin has the same fields and overrides what its owner does with them.
+            role.__class__ = twin
+            twin.watch(role, *watched)
+
+
+def recorded_fit(selector: Any, federation: Any, curious: Twins | None = None) -> Stage:
     """Fit a selector on a federation with everything kept."""
-    engine = RecordingEngine()
+    engine = RecordingEngine(curious or {})
     selector.run(federation, engine=engine)
     return engine.stages[-1]
-
-
-def make_curious(role: Role) -> None:
-    """Turn a role that has not played yet into its curious twin, if it has one."""
-    for kind, turn in _TWINS.items():
-        if type(role) is kind:
-            turn(role)
-
-
-def _turn(twin: type[Any], *arguments: Any) -> Callable[[Any], None]:
-    def turn(role: Any) -> None:
-        # The twin has the same fields and overrides what its owner does with them.
-        role.__class__ = twin
-        role.watch(*arguments)
-
-    return turn
-
-
-_TWINS: dict[type[Any], Callable[[Any], None]] = {
-    fedsdg.LabelHolder: _turn(CuriousLabelHolder, Weakness.NONE),
-    FeatureHolder: _turn(CuriousFeatureHolder, Weakness.NONE),
-    fpso.ThirdParty: _turn(CuriousThirdParty),
-    vfps.Leader: _turn(CuriousLeader),
-    vfps_parties.Aggregator: _turn(CuriousAggregator),
-}

@@ -17,8 +17,8 @@ from fedsift.methods.spec import Attacks
 PROFILES = ("quick", "regular")
 
 ALIGNMENT = Attacks(
-    "fedsift.lab.attacks.align.trials:ATTACKS",
-    ("fedsift.lab.attacks.job_vertical:on_alignment",),
+    "fedsift.lab.attacks.align:ATTACKS",
+    "fedsift.lab.attacks.align:attack_run",
 )
 """On what comes before any vertical method."""
 

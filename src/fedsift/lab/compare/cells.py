@@ -22,10 +22,16 @@ import numpy as np
 
 from fedsift.data import Federation
 from fedsift.errors import FedsiftError
-from fedsift.lab.compare.cases import Case, Mask, joint_target, take_rows, with_permuted_labels
-from fedsift.lab.compare.controls import LocalModels, random_scores
-from fedsift.lab.compare.downstream import Judge
-from fedsift.lab.compare.splits import Split, make_splits
+from fedsift.lab.compare.cases import (
+    Case,
+    Mask,
+    Split,
+    joint_target,
+    make_splits,
+    take_rows,
+    with_permuted_labels,
+)
+from fedsift.lab.compare.judge import Judge, LocalModels, random_scores
 from fedsift.lab.peers import peer_selection
 from fedsift.lab.pooled import pooled_selection
 from fedsift.methods.base import number_to_select
@@ -315,7 +321,7 @@ class Workplace:
 def program_digest() -> str:
     """Digest of the program text: cells of another version are not used again."""
     text = hashlib.sha256()
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+    for path in sorted(Path(__file__).parents[2].rglob("*.py")):
         text.update(path.read_bytes())
     return text.hexdigest()
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,26 +22,12 @@ from fedsift.lab.compare.file import DataPlan
 
 def case_of(plan: DataPlan, seed: int) -> Case:
     """Load or generate a set and cut it for its parties."""
-    if plan.synthetic is not None:
-        made = getattr(synthetic, plan.synthetic)(**plan.options, random_state=seed)
-        X, y = made.X, made.y
-        truth: tuple[int, ...] | None = tuple(made.relevant)
-        task = made.task if plan.task == "auto" else plan.task
-    else:
-        assert plan.dataset is not None  # noqa: S101 - one of the two, checked
-        X, y, truth = _catalogued(plan.dataset, plan.task)
-        task = plan.task
-    federation = _cut(
-        X,
-        y,
-        plan.setting,
-        plan.parties,
-        seed,
-        task=task,
-        label_holder=plan.label_holder,
-        skew=plan.skew,
-    )
-    return Case(plan.name, federation, truth, plan.copies_together)
+    if plan.synthetic is None:
+        return _catalogued(plan.name, plan.data, seed, plan.copies_together)
+    made = getattr(synthetic, plan.synthetic)(**plan.options, random_state=seed)
+    task = made.task if plan.data.task == "auto" else plan.data.task
+    federation = _cut(made.X, made.y, replace(plan.data, task=task), seed)
+    return Case(plan.name, federation, tuple(made.relevant), plan.copies_together)
 
 
 def cases_of_jobs(jobs: Sequence[Job]) -> tuple[list[Case], list[list[Contestant]]]:
@@ -52,7 +39,7 @@ def cases_of_jobs(jobs: Sequence[Job]) -> tuple[list[Case], list[list[Contestant
     seed = next((job.seed for job in jobs if job.seed is not None), 0)
     groups: dict[Any, list[Job]] = {}
     for job in jobs:
-        if getattr(job, "steps", ()):
+        if job.steps:
             raise JobError(
                 f"{job.path.name} is a chain of several methods.",
                 "A comparison takes methods one by one.",
@@ -64,12 +51,6 @@ def cases_of_jobs(jobs: Sequence[Job]) -> tuple[list[Case], list[list[Contestant
                 "A comparison looks at all rows, which only one place with all tables can.",
                 "Use a job with the engine 'embedded'.",
             )
-        if job.steps:
-            raise JobError(
-                f"{job.path.name} has several steps.",
-                "A comparison runs one method of each job.",
-                "Make the steps that are to be compared jobs of their own.",
-            )
         tables = tuple((p.name, p.data, p.id_columns, p.columns) for p in job.parties)
         groups.setdefault((job.data, tables if job.data.dataset is None else ()), []).append(job)
     cases: list[Case] = []
@@ -77,7 +58,12 @@ def cases_of_jobs(jobs: Sequence[Job]) -> tuple[list[Case], list[list[Contestant
     for (data, _), members in groups.items():
         name = data.dataset or members[0].path.stem
         taken = {case.name for case in cases}
-        cases.append(_case_of_job(members[0], _free(name, taken), seed))
+        name = _free(name, taken)
+        cases.append(
+            Case(name, _from_tables(members[0]))
+            if data.dataset is None
+            else _catalogued(name, data, seed)
+        )
         contestants.append(_contestants(members))
     return cases, contestants
 
@@ -101,58 +87,29 @@ def _free(name: str, taken: set[str]) -> str:
     return free
 
 
-def _case_of_job(job: Job, name: str, seed: int) -> Case:
-    data = job.data
-    if data.dataset is None:
-        return Case(name, _from_tables(job))
-    X, y, truth = _catalogued(data.dataset, data.task)
-    federation = _cut(
-        X,
-        y,
-        data.setting,
-        data.parties,
-        seed,
-        task=data.task,
-        label_holder=data.label_holder,
-        skew=data.skew,
-        categorical=data.categorical,
-    )
-    return Case(name, federation, truth)
-
-
-def _catalogued(name: str, task: str) -> tuple[Any, Any, tuple[int, ...] | None]:
-    loaded = catalog.load(name, as_frame=True)
+def _catalogued(name: str, data: DataEntry, seed: int, copies_together: bool = False) -> Case:
+    assert data.dataset is not None  # noqa: S101 - checked
+    loaded = catalog.load(data.dataset, as_frame=True)
     y = loaded.y
-    if task == "regression" and "target" in loaded.extras:
+    if data.task == "regression" and "target" in loaded.extras:
         y = np.asarray(loaded.extras["target"], dtype=np.float64)
     informative = loaded.extras.get("informative")
     truth = None if informative is None else tuple(int(i) for i in np.ravel(informative))
-    return loaded.X, y, truth
+    return Case(name, _cut(loaded.X, y, data, seed), truth, copies_together)
 
 
-def _cut(
-    X: Any,
-    y: Any,
-    setting: str,
-    parties: int | tuple[str, ...],
-    seed: int,
-    *,
-    task: str,
-    label_holder: str | None = None,
-    skew: str | None = None,
-    categorical: Sequence[str] = (),
-) -> Federation:
-    names = None if isinstance(parties, int) else parties
-    n_parties = parties if isinstance(parties, int) else len(parties)
+def _cut(X: Any, y: Any, data: DataEntry, seed: int) -> Federation:
+    names = None if isinstance(data.parties, int) else data.parties
+    n_parties = data.parties if isinstance(data.parties, int) else len(data.parties)
     shared: dict[str, Any] = {
         "random_state": seed,
         "names": names,
-        "task": task,
-        "categorical": categorical,
+        "task": data.task,
+        "categorical": data.categorical,
     }
-    if setting == "horizontal":
-        return split_horizontal(X, y, n_parties, skew=skew, **shared)
-    holder: int | str | None = label_holder or 0
+    if data.setting == "horizontal":
+        return split_horizontal(X, y, n_parties, skew=data.skew, **shared)
+    holder: int | str | None = data.label_holder or 0
     if holder == OWN_PARTY:
         holder = None
     return split_vertical(X, y, n_parties, label_holder=holder, **shared)

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fedsift.config.job import OWN_PARTY, SETTINGS, MethodSchema
+from fedsift.config.job import OWN_PARTY, SETTINGS, DataEntry, MethodSchema
 from fedsift.config.toml import TEXTS, Key, Kinds, TomlCheck, did_you_mean
 from fedsift.data import synthetic
 from fedsift.lab.compare.cells import METHOD, PEER, Contestant
-from fedsift.lab.compare.downstream import MODELS
+from fedsift.lab.compare.judge import MODELS
 from fedsift.lab.peers import PEERS
 
 SYNTHETIC = ("friedman", "madelon_like", "mixed_bank", "redundant_twins", "xor")
@@ -33,9 +33,11 @@ PROFILES: dict[str, dict[str, int]] = {
 }
 """What a profile changes; ``[profile.NAME]`` in the file has the last word."""
 
-_NUMBERS = {"folds": 2, "seeds": 1, "seed": 0, "permutations": 1, "workers": 1}
+LEAST = {"folds": 2, "seeds": 1, "seed": 0, "permutations": 1, "workers": 1}
+"""The least that each number of a comparison may be."""
+
 _SETTING_KEYS: dict[str, Kinds] = {
-    **dict.fromkeys(_NUMBERS, (int,)),
+    **dict.fromkeys(LEAST, (int,)),
     "models": (TEXTS,),
     "peers": (TEXTS,),
     "security": (str,),
@@ -74,14 +76,9 @@ class DataPlan:
     """One ``[[data]]`` entry, checked."""
 
     name: str
-    setting: str = "vertical"
-    dataset: str | None = None
+    data: DataEntry
     synthetic: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    parties: int | tuple[str, ...] = 2
-    label_holder: str | None = None
-    skew: str | None = None
-    task: str = "auto"
     copies_together: bool = False
     contestants: tuple[Contestant, ...] = ()
 
@@ -154,7 +151,7 @@ def _settings(check: TomlCheck, top: Mapping[str, Any], profile: str) -> dict[st
 
 def _checked(check: TomlCheck, where: Key, given: Mapping[str, Any]) -> dict[str, Any]:
     values = check.table(where, given, _SETTING_KEYS)
-    for name, least in _NUMBERS.items():
+    for name, least in LEAST.items():
         if values.get(name, least) < least:
             needed = f"It must be {least} or more."
             check.add((*where, name), f"{name} = {values[name]}.", needed, "Raise it.")
@@ -246,7 +243,7 @@ def _data(
         if any(plan.name == other.name for other in plans):
             needed = "Every [[data]] needs a name of its own."
             check.add(where, f"Two data sets are called {plan.name!r}.", needed, "Add a name.")
-        line_up = _line_up(check, where, known, plan.setting, contestants, methods)
+        line_up = _line_up(check, where, known, plan.data.setting, contestants, methods)
         own_peers = known.get("peers", peers)
         _names(check, (*where, "peers"), "peer", known.get("peers", ()), [p.name for p in PEERS])
         wanted = known.get("n_features_to_select")
@@ -291,16 +288,18 @@ def _one_set(
     if "label_holder" in known:
         check.known((*where, "label_holder"), "party", known["label_holder"], [*names, OWN_PARTY])
     return DataPlan(
-        name=known.get("name") or dataset or made or "data",
-        setting=setting,
-        dataset=dataset,
-        synthetic=made,
-        options=options,
-        parties=parties if isinstance(parties, int) else tuple(parties),
-        label_holder=known.get("label_holder"),
-        skew=known.get("skew"),
-        task=known.get("task", "auto"),
-        copies_together=known.get("copies_together", False),
+        known.get("name") or dataset or made or "data",
+        DataEntry(
+            setting,
+            dataset,
+            parties if isinstance(parties, int) else tuple(parties),
+            known.get("label_holder"),
+            known.get("skew"),
+            task=known.get("task", "auto"),
+        ),
+        made,
+        options,
+        known.get("copies_together", False),
     )
 
 
@@ -353,5 +352,5 @@ def _line_up(
         parameters = dict(contestant.parameters)
         if number is not None and "n_features_to_select" in methods[contestant.name].parameters:
             parameters.setdefault("n_features_to_select", number)
-        line_up.append(Contestant(contestant.label, contestant.name, parameters, METHOD))
+        line_up.append(replace(contestant, parameters=parameters))
     return line_up

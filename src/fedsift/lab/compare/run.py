@@ -12,14 +12,12 @@ from typing import Any
 
 from fedsift.data import Federation
 from fedsift.errors import ParameterError
-from fedsift.lab.compare.cases import Case, take_rows
+from fedsift.lab.compare.cases import Case, count_copies, make_splits, take_rows
 from fedsift.lab.compare.cells import METHOD, PEER, Contestant, Workplace
-from fedsift.lab.compare.comparison import Comparison, DataOutcome
-from fedsift.lab.compare.downstream import check_models
-from fedsift.lab.compare.journal import Journal
-from fedsift.lab.compare.runner import Echo, Run
-from fedsift.lab.compare.splits import count_copies, make_splits
-from fedsift.lab.compare.tables import outcome_of
+from fedsift.lab.compare.comparison import Comparison, DataOutcome, outcome_of
+from fedsift.lab.compare.file import LEAST
+from fedsift.lab.compare.judge import check_models
+from fedsift.lab.compare.runner import Echo, Journal, Run
 from fedsift.lab.peers import missing_package, peer_named
 from fedsift.methods.execution import versions
 from fedsift.methods.registry import method_named, method_of
@@ -60,7 +58,7 @@ def compare(
         Selectors of other packages on pooled data, see `fedsift.lab.peers`; those that are not
         installed are left out with a note.
     models : sequence of str
-        Downstream models; see `fedsift.lab.compare.downstream`.
+        Downstream models; see `fedsift.lab.compare.judge`.
     folds, seeds, seed : int
         Every seed from ``seed`` on deals the rows out anew into so many folds.
     security : {"secure", "plain"}
@@ -98,7 +96,11 @@ def compare(
     """
     start, cpu_start = time.perf_counter(), _cpu_seconds()
     cases = _cases(data)
-    _check_numbers(folds, seeds, seed, permutations, workers, security)
+    _check_numbers(folds=folds, seeds=seeds, seed=seed, permutations=permutations, workers=workers)
+    if security not in ("secure", "plain"):
+        raise ParameterError(
+            f"security={security!r}.", "One of secure, plain is needed.", "Choose one."
+        )
     names = list(models)
     check_models(names)
     contestants, notes = _line_up(cases, methods, peers)
@@ -112,7 +114,7 @@ def compare(
         verify and security == "plain",
         workers,
         book,
-        echo or _silent,
+        echo or (lambda _: None),
     )
     run.go()
     outcomes = [_outcome(case, run, notes[i], folds) for i, case in enumerate(cases)]
@@ -258,35 +260,17 @@ def _outcome(case: Case, run: Run, notes: list[str], folds: int) -> DataOutcome:
     return outcome_of(case, own, copies, run.permutations, 1 / (folds - 1), notes)
 
 
-def _check_numbers(
-    folds: Any, seeds: Any, seed: Any, permutations: Any, workers: Any, security: Any
-) -> None:
-    fewest = {"folds": 2, "seeds": 1, "seed": 0, "permutations": 1, "workers": 1}
-    given = {
-        "folds": folds,
-        "seeds": seeds,
-        "seed": seed,
-        "permutations": permutations,
-        "workers": workers,
-    }
+def _check_numbers(**given: Any) -> None:
     for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < fewest[name]:
+        if isinstance(value, bool) or not isinstance(value, int) or value < LEAST[name]:
             raise ParameterError(
                 f"{name}={value!r}.",
-                f"A whole number of at least {fewest[name]} is needed.",
+                f"A whole number of at least {LEAST[name]} is needed.",
                 "Correct it.",
             )
-    if security not in ("secure", "plain"):
-        raise ParameterError(
-            f"security={security!r}.", "One of secure, plain is needed.", "Choose one."
-        )
 
 
 def _cpu_seconds() -> float:
     """CPU seconds of this process and of the workers that have ended."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
-
-
-def _silent(line: str) -> None:
-    """Nobody wants to know."""

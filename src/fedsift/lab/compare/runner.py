@@ -1,12 +1,27 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which cells a comparison needs, in which order, and what to do about alarms."""
+"""A comparison under way: which cells it needs, who works on them, and what is finished.
+
+Cells come in an order of their own, with fresh shuffles after alarms. They are worked out in this
+process or in several fresh ones, and noted line by line in a file, so that an interrupted
+comparison goes on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
 
+import msgspec
+
+from fedsift.errors import RunEnded
 from fedsift.lab.compare.cells import (
     ALL,
     LOCAL,
@@ -17,15 +32,148 @@ from fedsift.lab.compare.cells import (
     Task,
     Workplace,
 )
-from fedsift.lab.compare.journal import Journal
-from fedsift.lab.compare.leak_check import ROUNDS, shuffles_of
-from fedsift.lab.compare.shuffles import leak_checks
-from fedsift.lab.compare.workers import Crew
+from fedsift.lab.compare.measures import ROUNDS, leak_checks, shuffles_of
 from fedsift.lab.pooled import has_counterpart
 
 ALL_ROW = "all features"
 LOCAL_ROW = "local only"
+_PATIENCE_SECONDS = 5.0
+
 Echo = Callable[[str], None]
+Done = Callable[[Task, Cell], None]
+
+
+class _Line(msgspec.Struct, frozen=True):
+    key: str
+    cell: Cell
+
+
+class Journal:
+    """Cells by their key; without a path nothing is kept.
+
+    Parameters
+    ----------
+    path : Path or None
+        Written to line by line and read at the start; a line that was cut off does not count.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self.known: dict[str, Cell] = {}
+        if path is None or not path.is_file():
+            return
+        for line in path.read_bytes().splitlines():
+            with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                entry = msgspec.json.decode(line, type=_Line)
+                self.known[entry.key] = entry.cell
+
+    def add(self, key: str, cell: Cell) -> None:
+        """Note a cell; where nothing can be written, the comparison goes on without."""
+        self.known[key] = cell
+        if self._path is None or cell.failed:
+            return
+        with contextlib.suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab") as file:
+                # Begins with a line end: after a line that was cut off, the next one is whole.
+                file.write(b"\n" + msgspec.json.encode(_Line(key, cell)))
+
+    def remove(self) -> None:
+        """The comparison is complete."""
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                self._path.unlink(missing_ok=True)
+
+
+class Crew:
+    """Carries out tasks in this process, or in several that live as long as the crew.
+
+    Parameters
+    ----------
+    workplace : Workplace
+    n_workers : int
+        1 stays in this process.
+    """
+
+    def __init__(self, workplace: Workplace, n_workers: int = 1) -> None:
+        self._workplace, self._n_workers = workplace, n_workers
+        self._crew: dict[Connection, Any] = {}
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for connection in self._crew:
+            connection.close()
+        for process in self._crew.values():
+            process.terminate()
+            process.join(_PATIENCE_SECONDS)
+            if process.is_alive():
+                process.kill()
+                process.join(_PATIENCE_SECONDS)
+        self._crew.clear()
+
+    def work_through(self, tasks: Sequence[Task], done: Done) -> None:
+        """Carry out tasks; ``done`` is called here with every task and its cell as they come."""
+        if self._n_workers <= 1:
+            for task in tasks:
+                done(task, self._workplace.do(task))
+            return
+        while len(self._crew) < min(self._n_workers, len(tasks)):
+            self._hire()
+        waiting = iter(tasks)
+        busy: dict[Connection, Task] = {}
+        for connection in self._crew:
+            _next(connection, waiting, busy)
+        while busy:
+            ready = wait(list(busy), timeout=_PATIENCE_SECONDS)
+            for connection in [one for one in busy if one in ready]:
+                try:
+                    cell = connection.recv()
+                except (EOFError, OSError):
+                    raise _lost(self._crew[connection], busy[connection]) from None
+                done(busy.pop(connection), cell)
+                _next(connection, waiting, busy)
+
+    def _hire(self) -> None:
+        # Workers read this before they import numpy: one thread each.
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+            os.environ.setdefault(name, "1")
+        # Fresh processes: a forked one would inherit locks of threads that it does not have.
+        context = multiprocessing.get_context("spawn")
+        here, there = context.Pipe()
+        process = context.Process(target=_serve, args=(there, self._workplace), daemon=True)
+        process.start()
+        there.close()
+        self._crew[here] = process
+
+
+def _next(connection: Connection, waiting: Iterator[Task], busy: dict[Connection, Task]) -> None:
+    task = next(waiting, None)
+    if task is not None:
+        connection.send(task)
+        busy[connection] = task
+
+
+def _lost(process: Any, task: Task) -> RunEnded:
+    process.join(_PATIENCE_SECONDS)
+    return RunEnded(
+        f"A process of the comparison ended (code {process.exitcode}) at {task.row!r}, seed "
+        f"{task.seed}, fold {task.fold}.",
+        "All processes must live until their work is done; memory may have run out.",
+        "Start it again with fewer workers: finished cells are used again.",
+    )
+
+
+def _serve(connection: Connection, workplace: Workplace) -> None:
+    """Life of a worker: one task after the other until the line is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to handle
+    while True:
+        try:
+            task = connection.recv()
+        except (EOFError, OSError):
+            return
+        connection.send(workplace.do(task))
 
 
 @dataclass

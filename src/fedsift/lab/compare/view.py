@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the tables of a comparison show, as rows of text; used for text and HTML alike."""
+"""A comparison for people: tables as rows of text, shown as plain text or as one HTML file."""
 
 from __future__ import annotations
 
@@ -8,26 +8,41 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fedsift.lab.compare.comparison import Comparison, DataOutcome, Row
-from fedsift.lab.compare.metrics import LABELS
-from fedsift.lab.compare.summary import Mean
+from fedsift.lab.compare.judge import LABELS
+from fedsift.lab.compare.measures import Mean
+from fedsift.report import blocks
 from fedsift.report.view import clean
 
 PLAIN_NOTE = (
     "Methods ran without encryption (security='plain'): filters and FedSDG-FS select the same to "
     "the last bit, the others up to rounding."
 )
+
+
 VERIFIED_NOTE = (
     "One run of each method, on the first fold, was made with encryption: 'same' says whether it "
     "selected the same features, and seconds, megabytes and disclosures are those of that run."
 )
+
+
 NOT_VERIFIED_NOTE = (
     "No run was made with encryption: seconds and megabytes are not those of a real federation."
 )
+
+
 READING = (
     "Standard errors in brackets. Selection and training saw the training rows alone. Shuffled: "
     "balanced accuracy (or R2) when the training labels are shuffled, which must be chance within "
     "two standard errors; else the method has seen the test rows."
 )
+
+
+FOOTER = (
+    "Made by fedsift from the comparison file alone. It holds names of parties, scores and costs; "
+    "no rows of anybody's data."
+)
+
+
 _PRECISE = 3
 
 
@@ -247,3 +262,97 @@ def _sheet(
 ) -> Sheet:
     numeric = tuple(i for i in range(first_number, len(header)) if i not in text)
     return Sheet(title, tuple(header), tuple(rows), numeric)
+
+
+# Plain text
+
+
+def render_text(comparison: Comparison) -> str:
+    """Everything a terminal should show."""
+    lines = [headline(comparison), ""]
+    for data in comparison.data:
+        lines += [clean(data.name), "=" * len(clean(data.name))]
+        lines += [f"{name}: {value}" for name, value in facts_of(data)]
+        lines += [f"note: {clean(note)}" for note in data.notes]
+        lines += [f"failed: {clean(r.label)}: {failures_of(r)}" for r in data.rows if r.failed]
+        for sheet in sheets_of(data):
+            lines += ["", *_table(sheet)]
+        lines.append("")
+    lines += notes_of(comparison)
+    return "\n".join(lines) + "\n"
+
+
+def _table(sheet: Sheet) -> Iterator[str]:
+    yield sheet.title
+    if not sheet.rows:
+        yield "  nothing yet"
+        return
+    widths = [
+        max(len(row[i]) for row in (sheet.header, *sheet.rows)) for i in range(len(sheet.header))
+    ]
+    yield _line(sheet, sheet.header, widths)
+    yield "  " + "  ".join("-" * width for width in widths)
+    for row in sheet.rows:
+        yield _line(sheet, row, widths)
+
+
+def _line(sheet: Sheet, cells: tuple[str, ...], widths: list[int]) -> str:
+    placed = [
+        cell.rjust(width) if i in sheet.numeric else cell.ljust(width)
+        for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return ("  " + "  ".join(placed)).rstrip()
+
+
+# HTML
+
+
+def render_html(comparison: Comparison) -> str:
+    """A complete page that needs nothing else."""
+    parts = []
+    suspects = suspects_of(comparison)
+    if suspects:
+        text = f"{', '.join(suspects)}: better or worse than chance although there is nothing to "
+        parts.append(blocks.alarm(f"{text}learn. Do not trust these rows.", title="Not chance."))
+    if comparison.interrupted:
+        parts.append(
+            blocks.alarm(
+                "Only what was finished is shown.", title="The comparison was interrupted."
+            )
+        )
+    parts += [_section(data) for data in comparison.data]
+    parts.append(blocks.section("How to read this", "", blocks.bullets(notes_of(comparison))))
+    settings = [(name, str(value)) for name, value in comparison.settings.items()]
+    parts.append(
+        blocks.section(
+            "Settings and versions",
+            "",
+            blocks.grid(
+                [
+                    blocks.listing("Settings", settings),
+                    blocks.listing("Versions", list(comparison.versions.items())),
+                ]
+            ),
+        )
+    )
+    title = "fedsift: comparison"
+    return blocks.document(title, headline(comparison), "\n".join(parts), footer=FOOTER)
+
+
+def _section(data: DataOutcome) -> str:
+    parts = [blocks.facts(facts_of(data))]
+    parts += [
+        blocks.alarm(f"{clean(row.label)}: {failures_of(row)}", title="Failed.")
+        for row in data.rows
+        if row.failed
+    ]
+    if data.notes:
+        parts.append(blocks.bullets(clean(note) for note in data.notes))
+    for sheet in sheets_of(data):
+        table = blocks.table(sheet.header, sheet.rows, numeric=sheet.numeric)
+        parts.append(f"<h3>{sheet.title}</h3>{table}")
+    learned = disclosures_of(data)
+    if learned:
+        table = blocks.table(("method", "who learned what"), learned, kind="cards")
+        parts.append(blocks.folded("Who learned what", table))
+    return blocks.section(clean(data.name), "", "".join(parts))

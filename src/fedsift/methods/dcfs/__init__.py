@@ -19,8 +19,8 @@ METHOD = MethodSpec(
     pooled=Pooled("fedsift.lab.pooled:select_dcfs"),
     demo=Demo("horizontal", {"n_features_to_select": 5}),
     attacks=Attacks(
-        "fedsift.lab.attacks.dcfs.trials:ATTACKS",
-        ("fedsift.lab.attacks.job_horizontal:on_dcfs",),
+        "fedsift.lab.attacks.dcfs:ATTACKS",
+        "fedsift.lab.attacks.dcfs:attack_run",
     ),
     training=Missing("It selects features and trains no model."),
     without_label={},

@@ -25,8 +25,9 @@ METHOD = MethodSpec(
     ),
     demo=Demo("vertical", {"embedding": 4, "outputs": 4, "max_epochs": 4, "min_epochs": 2}),
     attacks=Attacks(
-        "fedsift.lab.attacks.fedsdg.trials:ATTACKS",
-        ("fedsift.lab.attacks.job_vertical:on_fedsdg",),
+        "fedsift.lab.attacks.fedsdg:ATTACKS",
+        "fedsift.lab.attacks.fedsdg:attack_run",
+        "fedsift.lab.attacks.fedsdg:CURIOUS",
         needs_frames=False,
     ),
     training=Training(

@@ -29,11 +29,8 @@ METHOD = MethodSpec(
     pooled=Pooled("fedsift.lab.pooled:select_filter"),
     demo=Demo("vertical", {"score": "gini", "n_features_to_select": 5}),
     attacks=Attacks(
-        "fedsift.lab.attacks.filter.trials:ATTACKS",
-        (
-            "fedsift.lab.attacks.job_vertical:on_filter",
-            "fedsift.lab.attacks.job_horizontal:on_filter",
-        ),
+        "fedsift.lab.attacks.filter:ATTACKS",
+        "fedsift.lab.attacks.filter:attack_run",
     ),
     training=Missing("It selects features and trains no model."),
     without_label={"score": "variance"},

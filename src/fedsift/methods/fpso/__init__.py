@@ -25,8 +25,9 @@ METHOD = MethodSpec(
     pooled=Pooled("fedsift.lab.pooled:select_fpso"),
     demo=Demo("horizontal", {"n_particles": 6, "n_iterations": 4, "n_rounds": 2}),
     attacks=Attacks(
-        "fedsift.lab.attacks.fpso.trials:ATTACKS",
-        ("fedsift.lab.attacks.job_horizontal:on_fpso",),
+        "fedsift.lab.attacks.fpso:ATTACKS",
+        "fedsift.lab.attacks.fpso:attack_run",
+        "fedsift.lab.attacks.fpso:CURIOUS",
     ),
     training=Missing("Its classifiers stay at the parties and are not kept."),
     without_label=Missing("Subsets are judged by how well they predict the label."),

@@ -19,8 +19,8 @@ METHOD = MethodSpec(
     pooled=Pooled("fedsift.lab.pooled:select_interaction", {"n_features_to_select": "auto"}),
     demo=Demo("vertical", {"n_features_to_select": 3}),
     attacks=Attacks(
-        "fedsift.lab.attacks.interaction.trials:ATTACKS",
-        ("fedsift.lab.attacks.job_vertical:on_interaction",),
+        "fedsift.lab.attacks.interaction:ATTACKS",
+        "fedsift.lab.attacks.interaction:attack_run",
     ),
     training=Missing("It selects features and trains no model."),
     without_label=Missing("Relevance is relevance for the label."),

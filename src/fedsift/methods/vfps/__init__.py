@@ -20,8 +20,9 @@ METHOD = MethodSpec(
     # With fewer participants a group may hold one party's data alone, which policies must allow.
     demo=Demo("vertical", {"n_participants": 1, "n_queries": 20}, n_parties=4),
     attacks=Attacks(
-        "fedsift.lab.attacks.vfps.trials:ATTACKS",
-        ("fedsift.lab.attacks.job_vertical:on_vfps",),
+        "fedsift.lab.attacks.vfps:ATTACKS",
+        "fedsift.lab.attacks.vfps:attack_run",
+        "fedsift.lab.attacks.vfps:CURIOUS",
     ),
     training=Missing("It selects participants and trains no model."),
     without_label=Missing("Participants are judged by what they tell about the label."),

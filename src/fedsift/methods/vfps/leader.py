@@ -38,7 +38,7 @@ Deviations, each with its reason
   - Groups of one are tested only where every participant's policy names them.
   - The paper tests all groups on all queries. With more groups than participants that reveals
     every participant's distances, blinded or not (see
-    fedsift.lab.attacks.vfps.distance_reconstruction), so by default every query serves groups
+    fedsift.lab.attacks.vfps.techniques), so by default every query serves groups
     without common members.
   - Candidates are searched by a fresh shuffle per query, in doubling blocks; the leader names the
     exact depth, lists are cut behind ties.

@@ -8,6 +8,7 @@ number that a party sees.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -16,15 +17,11 @@ import numpy.typing as npt
 
 from fedsift.data import Federation, split_vertical
 from fedsift.lab.attacks.attack import OPTION, UNPROTECTED, Attack, Trial
-from fedsift.lab.attacks.fedsdg import (
-    embedding_regression,
-    gradient_labels,
-    weight_regression,
-)
-from fedsift.lab.attacks.fedsdg.layer_views import Recording, Weakness, record
+from fedsift.lab.attacks.fedsdg import techniques
+from fedsift.lab.attacks.fedsdg.views import CuriousLabelHolder, Recording, Weakness, read, record
+from fedsift.lab.attacks.recording import JobRun, Mounted, Stage
 from fedsift.methods.fedsdg.messages import Params
 
-Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _VICTIM = "party-1"
@@ -32,6 +29,97 @@ KNOWN_ROWS = 40
 """Rows whose embedding the label holder knows in advance."""
 
 _NOISE = 20.0
+
+# What is found in a run
+
+
+def labels_found(gradients: techniques.RowGradients, codes: Integers) -> float:
+    """The better of two attacks, after the number of epochs that suits it best."""
+    attacks = [techniques.by_direction]
+    if len(np.unique(codes)) == 2:
+        attacks.append(techniques.by_norm)
+    return max(techniques.strongest(attack, gradients, codes) for attack in attacks)
+
+
+def embedding_solved(run: Recording, party: str) -> float:
+    """How much of an embedding the label holder solves, by the better of its two beliefs."""
+    best = 0.0
+    for start in (run.labels[0].shares[party], run.own_half[party]):
+        guesses = techniques.follow_embeddings(start, run.labels)
+        found = [
+            techniques.explained(guess, view.embedding, by_column=True)
+            for guess, view in zip(guesses, run.features[party], strict=True)
+        ]
+        best = max(best, float(np.median(found)))
+    return best
+
+
+def map_fitted(run: Recording, party: str, n_known: int) -> float:
+    """How much of the other rows' embedding follows from that of some rows."""
+    outputs, truth = run.labels[0].outputs, run.features[party][0].embedding
+    guesses = [
+        techniques.fit_map(
+            truth[:n_known], outputs[:n_known], outputs[n_known:], penalised=penalised
+        )
+        for penalised in (False, True)
+    ]
+    found = [techniques.explained(guess, truth[n_known:], by_column=True) for guess in guesses]
+    return max(0.0, *found)
+
+
+def share_solved(run: Recording, party: str) -> float:
+    """Share of the label holder's part of the weights that a feature holder solves for."""
+    view = run.features[party][0]
+    if view.masked_outputs is None:
+        return 0.0
+    share = techniques.regress_share(view.embedding, view.masked_outputs, run.modulus)
+    return 0.0 if share is None else float((share == run.labels[0].shares[party]).mean())
+
+
+def gradients_followed(run: Recording, party: str) -> float:
+    """How much of the first output gradients follows from the own half of the weights' start."""
+    _, delta = next(techniques.follow_weights(run.their_half[party], run.features[party]))
+    truth = run.labels[run.training_batches()[0]].delta
+    assert truth is not None  # noqa: S101 - it is a training batch
+    return max(0.0, techniques.explained(delta, truth))
+
+
+def units_isolated(run: Recording, party: str, seed: int, n_samples: int = 4000) -> float:
+    """Share of the output units whose gradient a feature holder isolates in the first batch."""
+    batch = run.training_batches()[0]
+    gradient, delta = run.features[party][batch].gradient, run.labels[batch].delta
+    assert gradient is not None  # noqa: S101 - it is a training batch
+    assert delta is not None  # noqa: S101
+    units = techniques.isolate_units(gradient, np.random.default_rng(seed), n_samples)
+    return techniques.units_found(units, delta)
+
+
+def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
+    """Labels in gradients and weights behind masks; embeddings behind outputs."""
+    recording, ledger = read(stage), stage.ledger
+    ((holder, label_role),) = stage.roles(CuriousLabelHolder).items()
+    target = label_role._target
+    if target.kind != "classes":
+        run.notes.append("Labels are guessed from gradients where they are classes only.")
+    for party in recording.features:
+        if target.kind == "classes":
+            gradients = techniques.gradients_of(recording, party)
+            known = target.codes[gradients.rows]
+            two = len(np.unique(known)) == 2
+            guess = 0.5 if two else techniques.chance_of_clusters(known)
+            yield "gradient-labels", party, Trial(labels_found(gradients, known), guess, ledger)
+        yield "weight-regression", party, Trial(share_solved(recording, party), 0.0, ledger)
+        yield "start-following", party, Trial(gradients_followed(recording, party), 0.0, ledger)
+    for party in recording.features:
+        if len(recording.features) == 1 and not recording.params.refit:
+            found = embedding_solved(recording, party)
+            yield "embedding-regression", holder, Trial(found, 0.0, ledger, party)
+        known_rows = min(KNOWN_ROWS, len(recording.labels[0].rows) // 2)
+        found = map_fitted(recording, party, known_rows)
+        yield "embedding-map", holder, Trial(found, 0.0, ledger, party)
+
+
+# Generated data
 
 
 def _data(seed: int, n_rows: int, n_holders: int) -> tuple[Federation, Integers]:
@@ -52,18 +140,6 @@ def _short(weakness: Weakness, seed: int, n_holders: int = 1) -> Recording:
     return record(federation, params, weakness=weakness)
 
 
-def _ledger(run: Recording) -> Any:
-    return run.outcome.ledger.rows()
-
-
-def labels_found(gradients: gradient_labels.RowGradients, codes: Integers) -> float:
-    """The better of two attacks, after the number of epochs that suits it best."""
-    attacks = [gradient_labels.by_direction]
-    if len(np.unique(codes)) == 2:
-        attacks.append(gradient_labels.by_norm)
-    return max(gradient_labels.strongest(attack, gradients, codes) for attack in attacks)
-
-
 def _labels(variant: str, seed: int) -> Trial:
     federation, y = _data(seed, 200, 1)
     noise = _NOISE if variant == OPTION else 0.0
@@ -71,85 +147,29 @@ def _labels(variant: str, seed: int) -> Trial:
         scheme="plain", seed=seed, max_epochs=10, min_epochs=0, batch_size=64, label_noise=noise
     )
     run = record(federation, params)
-    gradients = gradient_labels.gradients_of(run, _VICTIM)
-    return Trial(labels_found(gradients, y[gradients.rows]), 0.5, _ledger(run))
-
-
-def embedding_solved(run: Recording, party: str) -> float:
-    """How much of an embedding the label holder solves, by the better of its two beliefs."""
-    beliefs = (run.labels[0].shares[party], run.own_half[party])
-    best = 0.0
-    for start in beliefs:
-        found = [
-            embedding_regression.explained(guess, view.embedding)
-            for guess, view in zip(
-                embedding_regression.follow(start, run.labels), run.features[party], strict=True
-            )
-        ]
-        best = max(best, float(np.median(found)))
-    return best
+    gradients = techniques.gradients_of(run, _VICTIM)
+    return Trial(labels_found(gradients, y[gradients.rows]), 0.5, run.stage.ledger)
 
 
 def _embedding(variant: str, seed: int) -> Trial:
     run = _short(Weakness.NO_WEIGHT_NOISE if variant == UNPROTECTED else Weakness.NONE, seed)
-    return Trial(embedding_solved(run, _VICTIM), 0.0, _ledger(run))
-
-
-def map_fitted(run: Recording, party: str, n_known: int) -> float:
-    """How much of the other rows' embedding follows from that of some rows."""
-    outputs, truth = run.labels[0].outputs, run.features[party][0].embedding
-    guesses = [
-        embedding_regression.fit_map(
-            truth[:n_known], outputs[:n_known], outputs[n_known:], penalised=penalised
-        )
-        for penalised in (False, True)
-    ]
-    found = [embedding_regression.explained(guess, truth[n_known:]) for guess in guesses]
-    return max(0.0, *found)
+    return Trial(embedding_solved(run, _VICTIM), 0.0, run.stage.ledger)
 
 
 def _map(variant: str, seed: int) -> Trial:
     weakness = Weakness.EXACT_OUTPUTS if variant == UNPROTECTED else Weakness.NONE
     run = _short(weakness, seed, 3 if variant == OPTION else 1)
-    return Trial(map_fitted(run, _VICTIM, KNOWN_ROWS), 0.0, _ledger(run))
-
-
-def share_solved(run: Recording, party: str) -> float:
-    """Share of the label holder's part of the weights that a feature holder solves for."""
-    view = run.features[party][0]
-    if view.masked_outputs is None:
-        return 0.0
-    share = weight_regression.regress_share(view.embedding, view.masked_outputs, run.modulus)
-    return 0.0 if share is None else float((share == run.labels[0].shares[party]).mean())
+    return Trial(map_fitted(run, _VICTIM, KNOWN_ROWS), 0.0, run.stage.ledger)
 
 
 def _weights(variant: str, seed: int) -> Trial:
     run = _short(Weakness.NO_MASKS if variant == UNPROTECTED else Weakness.NONE, seed)
-    return Trial(share_solved(run, _VICTIM), 0.0, _ledger(run))
-
-
-def gradients_followed(run: Recording, party: str) -> float:
-    """How much of the first output gradients follows from the own half of the weights' start."""
-    found = weight_regression.follow(run.their_half[party], run.features[party])
-    _, delta = next(found)
-    truth = run.labels[run.training_batches()[0]].delta
-    assert truth is not None  # noqa: S101 - it is a training batch
-    return max(0.0, weight_regression.explained(delta, truth))
+    return Trial(share_solved(run, _VICTIM), 0.0, run.stage.ledger)
 
 
 def _start(variant: str, seed: int) -> Trial:
     run = _short(Weakness.OWN_START if variant == UNPROTECTED else Weakness.NONE, seed)
-    return Trial(gradients_followed(run, _VICTIM), 0.0, _ledger(run))
-
-
-def units_isolated(run: Recording, party: str, seed: int, n_samples: int = 4000) -> float:
-    """Share of the output units whose gradient a feature holder isolates in the first batch."""
-    batch = run.training_batches()[0]
-    gradient, delta = run.features[party][batch].gradient, run.labels[batch].delta
-    assert gradient is not None  # noqa: S101 - it is a training batch
-    assert delta is not None  # noqa: S101
-    units = weight_regression.isolate_units(gradient, np.random.default_rng(seed), n_samples)
-    return weight_regression.units_found(units, delta)
+    return Trial(gradients_followed(run, _VICTIM), 0.0, run.stage.ledger)
 
 
 def _units(variant: str, seed: int) -> Trial:
@@ -157,7 +177,7 @@ def _units(variant: str, seed: int) -> Trial:
     noise = 1.0 if variant == OPTION else 0.0
     chosen: dict[str, Any] = {"embedding": 6, "outputs": 6, "max_epochs": 1, "min_epochs": 0}
     run = record(federation, Params(scheme="plain", seed=seed, label_noise=noise, **chosen))
-    return Trial(units_isolated(run, _VICTIM, seed), 0.0, _ledger(run))
+    return Trial(units_isolated(run, _VICTIM, seed), 0.0, run.stage.ledger)
 
 
 ATTACKS = (

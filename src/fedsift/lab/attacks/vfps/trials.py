@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,13 @@ import numpy.typing as npt
 from fedsift.crypto.shuffle import SecretOrder
 from fedsift.data import Federation, split_vertical
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
-from fedsift.lab.attacks.recording import Stage, recorded_fit
-from fedsift.lab.attacks.vfps import distance_reconstruction as distances
-from fedsift.lab.attacks.vfps import pseudonym_linking as pseudonyms
+from fedsift.lab.attacks.recording import JobRun, Mounted, Stage, recorded_fit
+from fedsift.lab.attacks.vfps import techniques
+from fedsift.lab.attacks.vfps.techniques import CURIOUS, View
 from fedsift.methods.vfps import leader as vfps
 from fedsift.methods.vfps.distances import Ranking, part_of_distance, standardised
-from fedsift.methods.vfps.messages import MESSAGES
+from fedsift.methods.vfps.messages import MESSAGES, SubRankings, divided
+from fedsift.methods.vfps.participant import Participant
 from fedsift.methods.vfps.selector import VFPSSelector
 from fedsift.protocol import Policy
 
@@ -26,6 +27,92 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _DEPTH = 64
+"""Rows that count as near another one."""
+
+_MOST_FITTED = 1200
+_FEWEST_RANKED, _MOST_RANKED = 100, 2000
+
+# What is found in a run
+
+
+def views_of(stage: Stage) -> list[View]:
+    """Everything the leader decrypted."""
+    (leader,) = stage.roles(techniques.CuriousLeader).values()
+    views: list[View] = leader.views
+    return views
+
+
+def solved_share(views: Sequence[View]) -> float:
+    """Share of the participants' parts of distances that the sums of one query determine."""
+    by_query: dict[int, list[View]] = {}
+    for view in views:
+        by_query.setdefault(view.query, []).append(view)
+    solved = [
+        guess.solved
+        for some in by_query.values()
+        for guess in techniques.solve_parts(some, {}).values()
+    ]
+    return float(np.mean(solved)) if solved else 0.0
+
+
+def fitted(views: Sequence[View], columns: dict[str, Floats]) -> float:
+    """Squared correlation of columns fitted to all groups together with the true ones."""
+    names, n_rows = list(columns), len(next(iter(columns.values())))
+    guess = techniques.fit_jointly(views, names, n_rows, n_starts=2)
+    alike = [techniques.likeness(guess[:, i], columns[name]) for i, name in enumerate(names)]
+    return float(np.mean(alike))
+
+
+def rankings_of(stage: Stage) -> list[Integers]:
+    """Every order of pseudo-ids that the aggregator saw."""
+    (aggregator,) = stage.roles(techniques.CuriousAggregator).values()
+    rankings: list[Integers] = list(aggregator.rankings)
+    if not rankings:
+        for message in stage.received(vfps.AGGREGATOR, SubRankings):
+            rankings += divided(message.ids, message.lengths, message.lengths.shape[0])
+    return [ranking for ranking in rankings if len(ranking)]
+
+
+def centrality(matrix: Floats, n_participants: int, depth: int) -> Integers:
+    """How often each row really comes near another one."""
+    rankings = [
+        np.argsort(part_of_distance(matrix, query, n_participants), kind="stable")
+        for query in range(len(matrix))
+    ]
+    return techniques.popularity(rankings, len(matrix), depth)
+
+
+def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
+    """The leader solves and fits distances; the aggregator links ids."""
+    ((party, leader),) = stage.roles(vfps.Leader).items()
+    views, ledger = views_of(stage), stage.ledger
+    matrices = {name: role._matrix for name, role in stage.roles(Participant).items()}
+    if views:
+        yield "distance-solving", party, Trial(solved_share(views), 0.0, ledger)
+    others = {name: m[:, 0] for name, m in matrices.items() if name != leader._own}
+    small = sum(len(column) for column in others.values()) <= _MOST_FITTED
+    if views and small and all(matrices[name].shape[1] == 1 for name in others):
+        yield "distance-reconstruction", party, Trial(fitted(views, others), 0.0, ledger)
+    else:
+        run.notes.append(
+            f"{party}: columns are fitted to distances for small tables of one column only."
+        )
+    rankings = rankings_of(stage)
+    n_rows = len(next(iter(matrices.values())))
+    if not rankings or not _FEWEST_RANKED <= n_rows <= _MOST_RANKED:
+        run.notes.append(
+            f"{vfps.AGGREGATOR}: how often ids come near is counted for "
+            f"{_FEWEST_RANKED} to {_MOST_RANKED} rows; fewer would show chance only."
+        )
+        return
+    depth = min(_DEPTH, max(1, n_rows // 4))
+    central = [centrality(matrix, len(matrices), depth) for matrix in matrices.values()]
+    rows = np.arange(n_rows)
+    found = max(techniques.linked(rankings, rows, true, depth) for true in central)
+    yield "pseudonym-linking", vfps.AGGREGATOR, Trial(found, 0.0, ledger)
+
+
+# Generated data
 
 
 def _one_column_each(seed: int, n_rows: int) -> Federation:
@@ -41,41 +128,7 @@ def _fit(federation: Federation, seed: int, **settings: Any) -> Stage:
     if settings.get("fagin") is False:
         kinds = tuple({message.declaration.kind for message in MESSAGES})
         settings["policy"] = Policy(may_reveal=kinds, min_security_bits=0)
-    return recorded_fit(VFPSSelector(random_state=seed, **settings), federation)
-
-
-def views_of(stage: Stage) -> list[distances.View]:
-    """Everything the leader decrypted."""
-    (leader,) = stage.roles(distances.CuriousLeader).values()
-    views: list[distances.View] = leader.views
-    return views
-
-
-def solved_share(views: Sequence[distances.View]) -> float:
-    """Share of the participants' parts of distances that the sums of one query determine."""
-    by_query: dict[int, list[distances.View]] = {}
-    for view in views:
-        by_query.setdefault(view.query, []).append(view)
-    solved = [
-        guess.solved
-        for some in by_query.values()
-        for guess in distances.solve_parts(some, {}).values()
-    ]
-    return float(np.mean(solved)) if solved else 0.0
-
-
-def _solved(variant: str, seed: int) -> Trial:
-    bare = {"design": "shared"} if variant == UNPROTECTED else {}
-    stage = _fit(_one_column_each(seed, 80), seed, n_queries=40, **bare)
-    return Trial(solved_share(views_of(stage)), 0.0, stage.outcome.ledger.rows())
-
-
-def fitted(views: Sequence[distances.View], columns: dict[str, Floats], n_starts: int) -> float:
-    """Squared correlation of columns fitted to all groups together with the true ones."""
-    names, n_rows = list(columns), len(next(iter(columns.values())))
-    guess = distances.fit_jointly(views, names, n_rows, n_starts)
-    alike = [distances.likeness(guess[:, i], columns[name]) for i, name in enumerate(names)]
-    return float(np.mean(alike))
+    return recorded_fit(VFPSSelector(random_state=seed, **settings), federation, CURIOUS)
 
 
 def columns_of(federation: Any) -> dict[str, Floats]:
@@ -83,12 +136,17 @@ def columns_of(federation: Any) -> dict[str, Floats]:
     return {name: standardised(table)[0][:, 0] for name, table in federation.tables.items()}
 
 
+def _solved(variant: str, seed: int) -> Trial:
+    bare = {"design": "shared"} if variant == UNPROTECTED else {}
+    stage = _fit(_one_column_each(seed, 80), seed, n_queries=40, **bare)
+    return Trial(solved_share(views_of(stage)), 0.0, stage.ledger)
+
+
 def _fitted(variant: str, seed: int) -> Trial:
     bare = {"fagin": False, "n_queries": 15} if variant == UNPROTECTED else {"n_queries": 40}
     federation = _one_column_each(seed, 40)
     stage = _fit(federation, seed, **bare)
-    found = fitted(views_of(stage), columns_of(federation), n_starts=2)
-    return Trial(found, 0.0, stage.outcome.ledger.rows())
+    return Trial(fitted(views_of(stage), columns_of(federation)), 0.0, stage.ledger)
 
 
 def _subtracted(variant: str, seed: int) -> Trial:
@@ -99,25 +157,10 @@ def _subtracted(variant: str, seed: int) -> Trial:
     stage = _fit(federation, seed, **bare)
     pairs = np.random.default_rng((seed, 1)).integers(0, n_rows, size=(400, 2))
     trio = ("party-1", "party-2", "party-3")
-    guess = distances.subtract_geometries(views_of(stage), trio, pairs, n_rows)
+    guess = techniques.subtract_geometries(views_of(stage), trio, pairs, n_rows)
     column = columns_of(federation)["party-1"]
     true = (column[pairs[:, 0]] - column[pairs[:, 1]]) ** 2
-    return Trial(distances.likeness(guess, true), 0.0, stage.outcome.ledger.rows())
-
-
-def rankings_of(stage: Stage) -> list[Integers]:
-    """Every order of pseudo-ids that the aggregator saw."""
-    rankings: list[Integers] = stage.roles(pseudonyms.CuriousAggregator)[vfps.AGGREGATOR].rankings
-    return rankings
-
-
-def centrality(matrix: Floats, n_participants: int, depth: int) -> Integers:
-    """How often each row really comes near another one."""
-    rankings = [
-        np.argsort(part_of_distance(matrix, query, n_participants), kind="stable")
-        for query in range(len(matrix))
-    ]
-    return pseudonyms.popularity(rankings, len(matrix), depth)
+    return Trial(techniques.likeness(guess, true), 0.0, stage.ledger)
 
 
 def _linked(variant: str, seed: int) -> Trial:
@@ -138,14 +181,16 @@ def _linked(variant: str, seed: int) -> Trial:
             Ranking(part_of_distance(matrix, query, 3), order).block(_DEPTH)
             for query in range(len(rankings))
         ]
-    found = pseudonyms.linked(rankings, row_of, true, _DEPTH)
-    return Trial(found, 0.0, stage.outcome.ledger.rows())
+    return Trial(techniques.linked(rankings, row_of, true, _DEPTH), 0.0, stage.ledger)
 
 
 _BARE_ROWS = "all rows are compared (fagin=False)"
+
+
 _SEPARATE = (
     "groups of two and more, none twice in a query, nearest rows only, a budget of distances"
 )
+
 
 ATTACKS = (
     Attack(

@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""VF-PS: what a curious leader works out of the sums it may decrypt.
+"""VF-PS: what a curious leader and a curious aggregator make of what they see.
 
-Method    vfps (paper 002). The leader holds the secret key.
+The leader, which holds the secret key, and the sums it may decrypt
+Method    vfps (paper 002).
 Leak      Algorithm 1 shows whoever decrypts the partial distances of groups of one, and of groups
           that form a linear system. Distances of a one-column party are that column.
 Fix       Sums over at least two other participants, and (``design="separate"``) no participant in
@@ -15,6 +16,13 @@ Fix       Sums over at least two other participants, and (``design="separate"``)
 Remains   Blinding factors are found as common divisors (:func:`unblind`). ``greedy``, ``shapley``,
           ``brute-force`` and ``design="shared"`` give a solvable system; they declare
           ``paired-groups``. Separate designs that compare all rows declare ``all-row-distances``.
+
+The aggregator, which sees per query orders of rows under pseudo-ids
+Leak      The paper shuffles once, so an id is the same row in every query: counting how often ids
+          come near (:func:`popularity`) tells central rows from remote ones, and one known row
+          stays known.
+Fix       Every query has a shuffle of its own, drawn from a secret the aggregator does not have.
+          What is left is the order of ids inside one query, unlinked to any other.
 """
 
 from __future__ import annotations
@@ -27,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.methods.vfps import blinding
+from fedsift.methods.vfps.aggregator import Aggregator
 from fedsift.methods.vfps.leader import Leader, _Chunk
 from fedsift.methods.vfps.messages import GroupsWanted
 from fedsift.methods.vfps.search import Group
@@ -83,6 +92,23 @@ class _Tap:
         if isinstance(message, GroupsWanted):
             self._note(message, answers[0])
         return answers
+
+
+class CuriousAggregator(Aggregator):
+    """Follows the protocol and keeps every order of pseudo-ids that it sees."""
+
+    rankings: list[Integers]
+
+    def watch(self) -> None:
+        """Start keeping notes."""
+        self.rankings = []
+
+    async def _add_rounded(self, batch: Any, runs: list[int], net: Any) -> None:
+        await super()._add_rounded(batch, runs, net)
+        self.rankings += [batch.orders[run]._order.copy() for run in runs]
+
+
+CURIOUS = {Leader: CuriousLeader, Aggregator: CuriousAggregator}
 
 
 def unblind(values: Integers) -> Integers:
@@ -146,21 +172,6 @@ def solve_parts(views: Sequence[View], known: Mapping[str, Floats]) -> dict[str,
     }
 
 
-def column_from_distances(to_first: Floats, to_second: Floats, second: int) -> Floats:
-    """A one-column party's column from exact squared distances to two query rows.
-
-    The difference of two squares is linear in the value; what stays open is a shift and the sign.
-
-    Examples
-    --------
-    >>> column = np.array([0.0, 2.0, -1.0, 5.0])
-    >>> column_from_distances(column**2, (column - 2.0) ** 2, second=1).tolist()
-    [0.0, 2.0, -1.0, 5.0]
-    """
-    gap = float(np.sqrt(max(to_first[second], 1e-300)))
-    return np.asarray((to_first - to_second + gap**2) / (2 * gap))
-
-
 def trilaterate(distances: Floats, queries: Sequence[int]) -> Floats:
     """Coordinates of all rows, up to a rotation, from squared distances to several query rows.
 
@@ -204,6 +215,25 @@ class Edges:
         return cls(first, second, squares)
 
 
+def _fit_points(edges: Edges, members: Floats | float, start: Floats) -> Any:
+    """Points that fit squared distances in some columns, by least squares."""
+    from scipy.optimize import minimize
+
+    first, second = edges.first, edges.second
+
+    def misfit(flat: Floats) -> tuple[float, Floats]:
+        points = flat.reshape(start.shape)
+        gaps = points[first] - points[second]
+        errors = (members * gaps**2).sum(axis=1) - edges.squares
+        slopes, pulls = np.zeros_like(points), 4 * errors[:, None] * members * gaps
+        np.add.at(slopes, first, pulls)
+        np.add.at(slopes, second, -pulls)
+        return float((errors**2).sum()), slopes.ravel()
+
+    options = {"maxiter": 1000}
+    return minimize(misfit, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+
+
 def embed(edges: Edges, n_rows: int, n_columns: int) -> Floats:
     """Coordinates that fit some known distances: shortest paths first, then least squares.
 
@@ -217,7 +247,6 @@ def embed(edges: Edges, n_rows: int, n_columns: int) -> Floats:
     ndarray of shape (n_rows, n_columns)
         Up to a rotation if the distances determine it, otherwise one of many answers.
     """
-    from scipy.optimize import minimize
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import shortest_path
 
@@ -230,18 +259,7 @@ def embed(edges: Edges, n_rows: int, n_columns: int) -> Floats:
     centre = np.eye(n_rows) - 1.0 / n_rows
     values, vectors = np.linalg.eigh(-0.5 * centre @ paths**2 @ centre)
     start = vectors[:, -n_columns:] * np.sqrt(np.maximum(values[-n_columns:], 1e-12))
-
-    def misfit(flat: Floats) -> tuple[float, Floats]:
-        points = flat.reshape(n_rows, n_columns)
-        gaps = points[first] - points[second]
-        errors = (gaps**2).sum(axis=1) - squares
-        slopes, pulls = np.zeros_like(points), 4 * errors[:, None] * gaps
-        np.add.at(slopes, first, pulls)
-        np.add.at(slopes, second, -pulls)
-        return float((errors**2).sum()), slopes.ravel()
-
-    options = {"maxiter": 1000}
-    found = minimize(misfit, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+    found = _fit_points(Edges(first, second, squares), 1.0, start)
     return np.asarray(found.x.reshape(n_rows, n_columns) * np.sqrt(scale))
 
 
@@ -253,8 +271,6 @@ def fit_jointly(views: Sequence[View], names: Sequence[str], n_rows: int, n_star
     ndarray of shape (n_rows, n_participants)
         The best fit of several random starts; each column up to a shift and the sign.
     """
-    from scipy.optimize import minimize
-
     groups = list(dict.fromkeys(view.group for view in views))
     edges = [Edges.of(views, group) for group in groups]
     first = np.concatenate([some.first for some in edges])
@@ -267,28 +283,11 @@ def fit_jointly(views: Sequence[View], names: Sequence[str], n_rows: int, n_star
         ]
     )
     scale = float(squares.mean())
-
-    def misfit(flat: Floats) -> tuple[float, Floats]:
-        points = flat.reshape(n_rows, len(names))
-        gaps = points[first] - points[second]
-        errors = (members * gaps**2).sum(axis=1) - squares / scale
-        slopes, pulls = np.zeros_like(points), 4 * errors[:, None] * members * gaps
-        np.add.at(slopes, first, pulls)
-        np.add.at(slopes, second, -pulls)
-        return float((errors**2).sum()), slopes.ravel()
-
-    fits = [
-        minimize(
-            misfit,
-            np.random.default_rng(seed).normal(scale=0.5, size=n_rows * len(names)),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": 1000},
-        )
-        for seed in range(n_starts)
-    ]
+    shape = (n_rows, len(names))
+    starts = (np.random.default_rng(s).normal(scale=0.5, size=shape) for s in range(n_starts))
+    fits = [_fit_points(Edges(first, second, squares / scale), members, s) for s in starts]
     best = min(fits, key=lambda fit: float(fit.fun))
-    return np.asarray(best.x.reshape(n_rows, len(names)) * np.sqrt(scale))
+    return np.asarray(best.x.reshape(shape) * np.sqrt(scale))
 
 
 def geometry(
@@ -319,8 +318,35 @@ def subtract_geometries(views: Sequence[View], trio: Group, pairs: Integers, n_r
     return (shapes[0] + shapes[1] - shapes[2]) / 2
 
 
-def likeness(guess: Floats, truth: Floats) -> float:
+def likeness(guess: npt.NDArray[Any], truth: npt.NDArray[Any]) -> float:
     """Squared correlation of a guess with the truth; 0 where one of them does not vary."""
     if np.std(guess) == 0 or np.std(truth) == 0:
         return 0.0
     return float(np.corrcoef(guess, truth)[0, 1] ** 2)
+
+
+def popularity(rankings: Sequence[Integers], n_rows: int, depth: int) -> Integers:
+    """How often each pseudo-id is among the first of a ranking.
+
+    Examples
+    --------
+    >>> popularity([np.array([2, 0, 1]), np.array([2, 1, 0])], 3, depth=1).tolist()
+    [0, 0, 2]
+    """
+    counts = np.zeros(n_rows, dtype=np.int64)
+    for ranking in rankings:
+        counts[ranking[:depth]] += 1
+    return counts
+
+
+def linked(rankings: Sequence[Integers], row_of: Integers, true: Integers, depth: int) -> float:
+    """Squared correlation of what an aggregator counts with how central the rows really are.
+
+    Parameters
+    ----------
+    row_of : ndarray of shape (n_rows,)
+        The row that the attacker takes each id for.
+    true : ndarray of shape (n_rows,)
+        How often each row really comes near.
+    """
+    return likeness(popularity(rankings, len(true), depth), true[row_of])

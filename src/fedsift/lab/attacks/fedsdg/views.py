@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from fedsift.data import Federation
 from fedsift.engine import run_local
+from fedsift.lab.attacks.recording import Stage, make_curious
 from fedsift.methods.fedsdg import label_holder as fedsdg
 from fedsift.methods.fedsdg.feature_holder import FeatureHolder
 from fedsift.methods.fedsdg.layer import packed
@@ -62,17 +63,21 @@ class FeatureHolderView:
 
 @dataclass
 class Recording:
-    """One run, as each party saw it."""
+    """One run, as each party saw it.
+
+    Parameters
+    ----------
+    own_half : dict of party to ndarray
+        The label holder's half of the starting weights of each party's part.
+    """
 
     params: Params
     modulus: int
     labels: list[LabelHolderView]
     features: dict[str, list[FeatureHolderView]]
     own_half: dict[str, Integers]
-    """The label holder's half of the starting weights of each party's part."""
     their_half: dict[str, Integers]
-    outcome: Any
-    nodes: Any
+    stage: Stage
 
     def weights(self, party: str, batch: int) -> Integers:
         """W = V - E before a batch, which no party has."""
@@ -100,7 +105,7 @@ class CuriousLabelHolder(fedsdg.LabelHolder):
     weakness: Weakness
     notes: _Notes
 
-    def watch(self, weakness: Weakness) -> None:
+    def watch(self, weakness: Weakness = Weakness.NONE) -> None:
         """Start keeping notes."""
         self.weakness, self.notes = weakness, _Notes()
 
@@ -157,7 +162,7 @@ class CuriousFeatureHolder(FeatureHolder):
     views: list[FeatureHolderView]
     half: Integers
 
-    def watch(self, weakness: Weakness) -> None:
+    def watch(self, weakness: Weakness = Weakness.NONE) -> None:
         """Start keeping notes."""
         self.weakness, self.views = weakness, []
 
@@ -206,6 +211,9 @@ class CuriousFeatureHolder(FeatureHolder):
         owner.decrypt_weight_gradient = noting("masked_step", owner.decrypt_weight_gradient)
 
 
+CURIOUS = {fedsdg.LabelHolder: CuriousLabelHolder, FeatureHolder: CuriousFeatureHolder}
+
+
 def record(
     federation: Federation,
     params: Params,
@@ -214,27 +222,25 @@ def record(
     keep_frames: bool = False,
 ) -> Recording:
     """Train with curious parties and return what each of them has."""
-    assert federation.target is not None  # noqa: S101 - attacks need a label
-    assert federation.label_holder is not None  # noqa: S101
-    holder = federation.label_holder
-    curious = CuriousLabelHolder(holder, federation.tables.get(holder), federation.target, params)
-    curious.watch(weakness)
-    others = [party for party in federation.tables if party != holder]
-    nodes: dict[str, Any] = {holder: (curious,)}
-    for party in others:
-        watching = CuriousFeatureHolder(federation.tables[party], params, len(others))
-        watching.watch(weakness)
-        nodes[party] = (watching,)
-    outcome = run_local(
-        fedsdg.PROTOCOL, nodes, keep_frames=keep_frames, protected=params.scheme != "plain"
-    )
+    holder, target = federation.label_holder, federation.target
+    assert holder is not None and target is not None  # noqa: S101, PT018 - attacks need a label
+    nodes = fedsdg.build_nodes(federation.tables, holder, target, params)
+    make_curious(nodes, CURIOUS, weakness)
+    protected = params.scheme != "plain"
+    outcome = run_local(fedsdg.PROTOCOL, nodes, keep_frames=keep_frames, protected=protected)
+    return read(Stage(fedsdg.PROTOCOL, nodes, outcome))
+
+
+def read(stage: Stage) -> Recording:
+    """What the curious parties of a run noted."""
+    (labels,) = stage.roles(CuriousLabelHolder).values()
+    others = stage.roles(CuriousFeatureHolder)
     return Recording(
-        params,
-        nodes[others[0]][0]._layer._owner.modulus,
-        curious.notes.labels,
-        {party: nodes[party][0].views for party in others},
-        curious.notes.own_half,
-        {party: nodes[party][0].half for party in others},
-        outcome,
-        nodes,
+        labels._params,
+        next(iter(others.values()))._layer._owner.modulus,
+        labels.notes.labels,
+        {party: role.views for party, role in others.items()},
+        labels.notes.own_half,
+        {party: role.half for party, role in others.items()},
+        stage,
     )

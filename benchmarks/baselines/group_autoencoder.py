@@ -62,7 +62,7 @@ def group_norms(
     n_inputs = inputs.shape[1]
     encoder = made_with_seed(lambda: nn.Linear(n_inputs, width), seed)
     decoder = made_with_seed(lambda: nn.Linear(width, n_inputs), seed + 1)
-    assert isinstance(encoder, nn.Linear)  # noqa: S101 - that is what was made
+    assert isinstance(encoder, nn.Linear)
     order = torch.Generator().manual_seed(torch_seed(seed))
     rows, groups = torch.from_numpy(inputs), torch.from_numpy(feature_of_input)
     n_features = int(feature_of_input.max()) + 1

@@ -251,7 +251,7 @@ class PreselectedNetwork(FederatedSelector):
 def _needed(table, seed):
     """Computed by a party alone; only these norms reach the label holder, to be ranked."""
     need_torch()
-    from fedsift.lab.baselines.group_autoencoder import group_norms
+    from benchmarks.baselines.group_autoencoder import group_norms
     from fedsift.methods.fedsdg.inputs import InputEncoder
     from fedsift.methods.fedsdg.local_part import private_seeds
 

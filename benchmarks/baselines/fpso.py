@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""What FPSO-FS must beat: the same search without federation, without parties, or no search.
+"""What FPSO-FS must beat: the same search without federation, or no search.
 
-These are not protocols. ``pooled_subset`` needs all rows in one place and is there to see what
-that would be worth; the others use each party's own rows, or none.
+These are not protocols: they use each party's own rows, or none. One search on all rows in one
+place is :func:`fedsift.lab.pooled.pooled_subset`.
 
 Examples
 --------
@@ -22,9 +22,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.baselines.relief import relief
 from fedsift.data import Federation
 from fedsift.errors import ParameterError
-from fedsift.lab.baselines.relief import relief
+from fedsift.lab.pooled import best_of
 from fedsift.methods.fpso.local_search import LocalSearch, Params, classes_of, numbers_of
 
 Masks = npt.NDArray[np.bool_]
@@ -39,14 +40,6 @@ def local_subsets(federation: Federation, params: Params) -> dict[str, Masks]:
     return found
 
 
-def pooled_subset(federation: Federation, params: Params) -> Masks:
-    """One search on the rows of all parties together, as if there were no privacy to keep."""
-    X = np.concatenate([numbers_of(table) for table in federation.tables.values()])
-    targets = [classes_of(party, federation.targets) for party in federation.tables]
-    y = np.concatenate([target.codes for target in targets])
-    return LocalSearch.over_arrays(X, y, params, "all parties").run_alone(params).mask
-
-
 def relief_subsets(
     federation: Federation, n_features_to_select: int, n_neighbors: int = 5
 ) -> dict[str, Masks]:
@@ -58,13 +51,6 @@ def relief_subsets(
         )
         found[party] = best_of(weights, n_features_to_select)
     return found
-
-
-def best_of(weights: npt.NDArray[np.float64], n_features_to_select: int) -> Masks:
-    """The features with the highest weights; earlier ones where weights are equal."""
-    mask = np.zeros(len(weights), dtype=bool)
-    mask[np.argsort(-weights, kind="stable")[:n_features_to_select]] = True
-    return mask
 
 
 def random_subset(n_features: int, n_features_to_select: int, seed: int | None = None) -> Masks:

@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from fedsift.data import Federation
 from fedsift.errors import ParameterError
+from fedsift.lab.pooled import pooled_scores
 from fedsift.methods.dcfs.selector import DCFSSelector
-from fedsift.methods.dcfs.settings import numbers_of
-from fedsift.methods.dcfs.unsupervised import local_selection
 from fedsift.methods.filter.selector import FilterSelector
 
 Floats = npt.NDArray[np.float64]
@@ -84,17 +83,8 @@ def baseline_scores(
     elif kind == "all":
         joint = np.ones(n_features)
     elif kind == "afs":
-        joint = local_selection(
-            _pooled(federation), alpha=alpha, beta=beta, n_components=n_components
-        )
+        joint = pooled_scores(federation, alpha=alpha, beta=beta, n_components=n_components)
     else:
         score = "variance" if kind == "variance" else "f"
         joint = FilterSelector(score, n_features_to_select=1.0).fit(federation).scores_
     return dict.fromkeys(federation.tables, joint)
-
-
-def _pooled(federation: Federation) -> Floats:
-    """All rows in one place, every column with the same spread."""
-    rows = np.concatenate([numbers_of(table) for table in federation.tables.values()])
-    spread = rows.std(axis=0)
-    return np.asarray((rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0))

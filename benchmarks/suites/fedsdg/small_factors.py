@@ -53,6 +53,22 @@ def small_factor(product: npt.ArrayLike, rank: int) -> BigArray | None:
     return np.asarray(found.T) if len(found) == rank else None
 
 
+def exact_columns(
+    outputs: npt.NDArray[np.int64], n_holders: int, n_rows: int = 10
+) -> list[npt.NDArray[np.float64]] | None:
+    """Embedding columns behind one output of an elementwise layer, one per feature holder.
+
+    Works on the first rows and extends what it finds to the others by the weights it implies.
+
+    Returns
+    -------
+    list of ndarray of shape (n_rows,) or None
+        Up to sign and order; None if the outputs are not exact products.
+    """
+    found = small_factor(outputs[:n_rows, None], rank=n_holders)
+    return None if found is None else [column.astype(np.float64) for column in found.T]
+
+
 def _short_orthogonal(vectors: BigArray) -> BigArray:
     """A reduced basis of all integer vectors orthogonal to some columns, shortest first."""
     n_rows = len(vectors)

@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks on private set intersection."""
+"""What the papers compare their methods with."""

@@ -1,3 +1,0 @@
-# SPDX-FileCopyrightText: The fedsift authors
-# SPDX-License-Identifier: Apache-2.0
-"""Attacks on DCFS."""
