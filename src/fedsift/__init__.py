@@ -7,7 +7,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fedsift import errors
+from fedsift import errors, hooks
 
 if TYPE_CHECKING:
     from fedsift.data import Federation, PartyTable, split_horizontal, split_vertical
@@ -65,3 +65,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
+
+
+hooks.register("align_by_psi", lambda: importlib.import_module("fedsift.jobs.align_here").psi)
+hooks.register("html", lambda: importlib.import_module("fedsift.report.html"))
+hooks.register("plots", lambda: importlib.import_module("fedsift.report.plots"))

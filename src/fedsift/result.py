@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from fedsift import hooks
 from fedsift.errors import FileProblem
 
 FORMAT = "fedsift-result/1"
@@ -157,65 +158,45 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write a self-contained HTML report built from this result alone."""
-        from fedsift.report import html
-
-        return write_atomically(path, html.render(self))
+        return write_atomically(path, hooks.use("html").render(self))
 
     # Plots for notebooks: each draws on matplotlib axes, new ones if none are given.
 
     def plot_ranking(self, ax: Any = None) -> Any:
         """Draw the scores of the best features, by party."""
-        from fedsift.report import plots
-
-        return plots.ranking(self, ax)
+        return hooks.use("plots").ranking(self, ax)
 
     def plot_participants(self, ax: Any = None) -> Any:
         """Draw what participants are worth, with standard errors."""
-        from fedsift.report import plots
-
-        return plots.participants(self, ax)
+        return hooks.use("plots").participants(self, ax)
 
     def plot_gates(self, ax: Any = None) -> Any:
         """Draw open gates by epoch."""
-        from fedsift.report import plots
-
-        return plots.gates(self, ax)
+        return hooks.use("plots").gates(self, ax)
 
     def plot_losses(self, ax: Any = None) -> Any:
         """Draw training and validation loss by epoch."""
-        from fedsift.report import plots
-
-        return plots.losses(self, ax)
+        return hooks.use("plots").losses(self, ax)
 
     def plot_convergence(self, ax: Any = None) -> Any:
         """Draw the accuracy of the swarms' best subset by step."""
-        from fedsift.report import plots
-
-        return plots.convergence(self, ax)
+        return hooks.use("plots").convergence(self, ax)
 
     def plot_accuracy(self, ax: Any = None) -> Any:
         """Draw accuracy against number of features."""
-        from fedsift.report import plots
-
-        return plots.accuracy(self, ax)
+        return hooks.use("plots").accuracy(self, ax)
 
     def plot_interaction(self, ax: Any = None) -> Any:
         """Draw the interactions of features as a heat map."""
-        from fedsift.report import plots
-
-        return plots.interaction(self, ax)
+        return hooks.use("plots").interaction(self, ax)
 
     def plot_redundancy(self, ax: Any = None) -> Any:
         """Draw the redundancy of participants as a heat map."""
-        from fedsift.report import plots
-
-        return plots.redundancy(self, ax)
+        return hooks.use("plots").redundancy(self, ax)
 
     def plot_traffic(self, ax: Any = None, *, by: str = "message") -> Any:
         """Draw bytes by message or party, or seconds by phase."""
-        from fedsift.report import plots
-
-        return plots.traffic(self, ax, by=by)
+        return hooks.use("plots").traffic(self, ax, by=by)
 
 
 def read_written(

@@ -76,10 +76,10 @@ def test_a_plan_shows_all_steps_and_sends_nothing(chained):
 
 
 def test_an_interrupt_leaves_what_is_finished(chained, monkeypatch):
-    def pressed(selector, federation, **_):
+    def pressed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fs.InteractionSelector, "run", pressed)
+    monkeypatch.setattr(fs.InteractionSelector, "keep_result", pressed)
     outcome = chained.run(text=chained.text() + STEPS)
 
     assert outcome.exit_code == 130

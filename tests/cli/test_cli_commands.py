@@ -122,8 +122,8 @@ main()
 def test_live_progress_shows_counts():
     screen = Console(file=io.StringIO(), force_terminal=True, width=200)
     with live_progress(screen) as observer:
-        observer(Progress(2, "bank", "[shop]", "Labels", 1500))
-        observer(Progress(2, "[shop]", "bank", "Scores", 500))
+        observer.message(Progress(2, "bank", "[shop]", "Labels", 1500))
+        observer.message(Progress(2, "[shop]", "bank", "Scores", 500))
 
     shown = screen.file.getvalue()
     assert "round 2: Scores, [shop] -> bank, 500 B (2.0 kB so far)" in shown

@@ -1,7 +1,5 @@
 """Submitters vouch for their jobs; members report to them, in words that nobody else can read."""
 
-import sys
-import types
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -10,6 +8,7 @@ import pytest
 
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy import member as members
+from fedsift.deploy.failures import refusal
 from fedsift.deploy.letters import (
     Report,
     fingerprint_of,
@@ -22,7 +21,7 @@ from fedsift.deploy.letters import (
     telling,
     verify_job,
 )
-from fedsift.deploy.member import Member, refusal
+from fedsift.deploy.member import Member
 from fedsift.errors import (
     BadEnvelope,
     BadFrame,
@@ -92,14 +91,11 @@ class Work:
 
 @pytest.fixture
 def federation(monkeypatch):
-    """Where the code that members start is found, as it is installed at each of them."""
+    """The code that members start, as it is installed at each of them."""
     made = Federation()
     made.failing = None
     made.live = False
-    maker = types.ModuleType("toy_site")
-    maker.make_site = lambda folder, job, name: Work(made, name)
-    monkeypatch.setitem(sys.modules, "toy_site", maker)
-    monkeypatch.setattr(members, "_MAKER", "toy_site")
+    monkeypatch.setattr(members, "make_site", lambda folder, job, name: Work(made, name))
     return made
 
 

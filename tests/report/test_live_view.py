@@ -23,9 +23,9 @@ ROW = Disclosure("bank", "label holder", EVIL, "feature holder", "scores", "one"
 @pytest.fixture
 def view():
     seen = LiveView(f"fedsift: filter, {EVIL}")
-    seen(Progress(1, "bank", "shop", "Labels", 1_500_000))
-    seen(Progress(2, EVIL, "bank", "Scores", 300, ROW))
-    seen(Progress(3, EVIL, "bank", "Scores", 300, ROW))
+    seen.message(Progress(1, "bank", "shop", "Labels", 1_500_000))
+    seen.message(Progress(2, EVIL, "bank", "Scores", 300, ROW))
+    seen.message(Progress(3, EVIL, "bank", "Scores", 300, ROW))
     return seen
 
 

@@ -5,12 +5,11 @@
 An aligner gets the ids of every party and answers which rows each party must take, in the
 common order. ``"exact"`` needs the same ids at every party and looks at them in the clear, as a
 simulation in one process may. ``"psi"`` finds the common ids by private set intersection; it is a
-protocol like any other, so it lives above this layer and is looked up when it is asked for.
+protocol like any other, so it lives above this layer; the package finds it when it is asked for.
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsift import hooks
 from fedsift.data.ids import Ids, refuse_duplicates
 from fedsift.data.table import PartyTable
 from fedsift.errors import AlignmentError, ParameterError
@@ -58,8 +58,14 @@ def exact(ids: Mapping[str, Ids]) -> Aligned:
     return Aligned(rows)
 
 
-ALIGNERS: dict[str, Aligner | str] = {"exact": exact, "psi": "fedsift.jobs.align_here:psi"}
-"""Aligners by name, or where to find them."""
+def psi(ids: Mapping[str, Ids]) -> Aligned:
+    """Put the common rows of all parties into the first party's order; needs openmined-psi."""
+    aligned: Aligned = hooks.use("align_by_psi")(ids)
+    return aligned
+
+
+ALIGNERS: dict[str, Aligner] = {"exact": exact, "psi": psi}
+"""Aligners by name."""
 
 
 def register_aligner(method: str, aligner: Aligner) -> None:
@@ -96,12 +102,7 @@ def common_rows(ids: Mapping[str, Ids], method: str = "auto") -> Aligned:
         refuse_duplicates(own, party)
     if not ids:
         return Aligned({})
-    found = ALIGNERS[method]
-    if isinstance(found, str):
-        module, _, name = found.partition(":")
-        found = getattr(importlib.import_module(module), name)
-    aligner: Aligner = found
-    return aligner(ids)
+    return ALIGNERS[method](ids)
 
 
 def align(tables: dict[str, PartyTable], method: str = "auto") -> dict[str, PartyTable]:

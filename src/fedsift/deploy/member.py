@@ -4,14 +4,12 @@
 
 from __future__ import annotations
 
-import importlib
-import logging
-import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 from fedsift.crypto.envelope import OrganisationKey
+from fedsift.deploy.failures import log_failure
 from fedsift.deploy.letters import (
     Report,
     fingerprint_of,
@@ -19,18 +17,13 @@ from fedsift.deploy.letters import (
     seal_report,
     verify_job,
 )
+from fedsift.deploy.site import make_site
 from fedsift.engine.api import Engine
 from fedsift.engine.observer import Observer
 from fedsift.engine.remote.engine import SiteEngine
 from fedsift.engine.remote.secure_transport import SecureTransport
 from fedsift.engine.remote.transport import Timeouts, Transport
 from fedsift.engine.snapshot import ProgressSnapshot, ProgressTracker
-from fedsift.errors import FedsiftError
-
-_MAKER = "fedsift.deploy.site"
-"""Where :func:`make_site` is, the only code that a job can start; it is not the job's choice."""
-
-_log = logging.getLogger(__name__)
 
 
 class SiteWork(Protocol):
@@ -97,7 +90,8 @@ class Member:
         self.name = name
         self._job = job
         self._session = session
-        work: SiteWork = importlib.import_module(_MAKER).make_site(folder, job, name)
+        # The only code that a job can start; it is not the job's choice.
+        work: SiteWork = make_site(folder, job, name)
         submitter, public = work.submitter
         verify_job(job, name, work.key, submitter, public, warrants.get(name, ""))
         self.work = work
@@ -153,18 +147,3 @@ class Member:
     def letter(self, report: Report) -> bytes:
         """A report, sealed for the submitter."""
         return seal_report(report, self.work.key, *self.work.submitter, self._job)
-
-
-def refusal(error: Exception) -> str:
-    """The code of an error, all that a hub may know of it."""
-    log_failure(error)
-    return error.code if isinstance(error, FedsiftError) else FedsiftError.code
-
-
-def log_failure(error: BaseException) -> None:
-    """Say in this member's own log what went wrong; texts of foreign errors may hold data."""
-    if isinstance(error, FedsiftError):
-        _log.error("%s", error.one_line)
-    else:
-        frames = "".join(traceback.format_tb(error.__traceback__))
-        _log.error("%s in\n%s", type(error).__name__, frames)

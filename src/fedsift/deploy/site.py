@@ -23,7 +23,7 @@ import numpy as np
 from fedsift.config.toml_write import PRIVATE, write_text
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.data.part import Part, read_part
-from fedsift.deploy.member import log_failure
+from fedsift.deploy.failures import log_failure
 from fedsift.deploy.once import play_once
 from fedsift.deploy.site_files import HUB, SiteSettings, load_site
 from fedsift.deploy.turns import taking_turns

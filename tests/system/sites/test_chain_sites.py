@@ -384,7 +384,7 @@ class TestGoingOn:
             run_chain(job, homes | {"shop": changed}, place=tmp_path)
 
     def test_an_interrupt_leaves_the_finished_steps(self, undisturbed, monkeypatch):
-        monkeypatch.setattr(fs.InteractionSelector, "run", pressed)
+        monkeypatch.setattr(fs.InteractionSelector, "keep_result", pressed)
         job = chained(*self.steps)
         script = ChainRun(job, homes_of(job))
 
@@ -398,13 +398,13 @@ class TestGoingOn:
         assert "Interrupted: 1 of 4 steps are finished." in result.warnings
 
     def test_an_interrupt_in_the_first_step_leaves_nothing(self, monkeypatch):
-        monkeypatch.setattr(fs.FilterSelector, "run", pressed)
+        monkeypatch.setattr(fs.FilterSelector, "keep_result", pressed)
         job = chained(*self.steps[:2])
         with pytest.raises(KeyboardInterrupt):
             run_chain(job, homes_of(job))
 
 
-def pressed(selector, federation, **_):
+def pressed(*_):
     """Ctrl-C while a selector runs."""
     raise KeyboardInterrupt
 

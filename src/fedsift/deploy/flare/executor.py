@@ -30,9 +30,10 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
+from fedsift.deploy.failures import refusal
 from fedsift.deploy.flare.transport import HUB, FlareTransport
 from fedsift.deploy.letters import Report, job_text
-from fedsift.deploy.member import Member, refusal
+from fedsift.deploy.member import Member
 from fedsift.engine.threads import in_thread
 from fedsift.errors import FedsiftError, SiteUnreachable
 
