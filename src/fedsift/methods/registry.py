@@ -22,7 +22,7 @@ from fedsift.config.job import CHAIN, SETTINGS, MethodSchema
 from fedsift.config.steps import PREDICT, PREDICTING, TRAIN, training_schema
 from fedsift.config.toml import did_you_mean
 from fedsift.errors import BrokenMethod, FedsiftError, UnknownMethod
-from fedsift.methods.spec import MethodSpec, Missing, ReportTexts, Training
+from fedsift.methods.spec import Attacks, MethodSpec, Missing, ReportTexts, Training
 
 if TYPE_CHECKING:
     from fedsift.protocol.message import Declaration
@@ -42,6 +42,11 @@ GROUP = "fedsift.methods"
 """Entry points of other packages."""
 
 ALIGN = "align"
+ALIGNMENT = Attacks(
+    "fedsift.lab.attacks.align:ATTACKS",
+    "fedsift.lab.attacks.align:attack_run",
+)
+"""Attacks on what comes before any vertical method."""
 _RESERVED = (TRAIN, PREDICT, CHAIN, ALIGN)
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _SELECTS = ("features", "participants")

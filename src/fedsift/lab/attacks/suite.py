@@ -11,16 +11,10 @@ from fedsift.config.toml import did_you_mean
 from fedsift.errors import ParameterError
 from fedsift.lab.attacks.attack import Attack, AttackReport, Echo, mount, silent
 from fedsift.methods.execution import versions
-from fedsift.methods.registry import ALIGN, list_methods, load_address
+from fedsift.methods.registry import ALIGN, ALIGNMENT, list_methods, load_address
 from fedsift.methods.spec import Attacks
 
 PROFILES = ("quick", "regular")
-
-ALIGNMENT = Attacks(
-    "fedsift.lab.attacks.align:ATTACKS",
-    "fedsift.lab.attacks.align:attack_run",
-)
-"""On what comes before any vertical method."""
 
 
 def attacks_on(name: str) -> Attacks | None:
