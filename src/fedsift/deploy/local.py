@@ -23,6 +23,7 @@ from fedsift.deploy.kits import Kit, make_kits
 from fedsift.deploy.party import PartyData, PartyFacts, set_party
 from fedsift.deploy.project import Project, Submitter
 from fedsift.deploy.site_files import HUB, read_sections, settings_file, write_sections
+from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class LocalFederation:
         """Give an organisation other data or another policy, for the jobs to come."""
         return set_party(self.kits[name], data, policy or {})
 
-    def start(self, timeout_seconds: float = processes.START_SECONDS) -> None:
+    def start(self, timeout_seconds: float = DEFAULT_TIMEOUTS.member_start_seconds) -> None:
         """Start all members and wait until they are connected."""
         for name in self.members:
             processes.start(self.kits[name])
@@ -188,7 +189,9 @@ class LocalFederation:
         processes.send(pids, signal.SIGCONT)
         return pids
 
-    def restart(self, name: str, timeout_seconds: float = processes.START_SECONDS) -> None:
+    def restart(
+        self, name: str, timeout_seconds: float = DEFAULT_TIMEOUTS.member_start_seconds
+    ) -> None:
         """Stop a member, whatever is left of it, and start it again."""
         kit = self.kits[name]
         processes.stop(kit)

@@ -26,13 +26,8 @@ from fedsift.deploy.flare import files as flare_files
 from fedsift.deploy.kits import Kit
 from fedsift.deploy.provision import require_flare
 from fedsift.deploy.site_files import load_site
+from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import ConfigError, FileProblem, MemberDown
-
-HEARTBEAT_SECONDS = 5
-"""How often an organisation that waits for jobs tells the hub that it is there."""
-
-START_SECONDS = 90.0
-"""How long a member may take to come up; a loaded machine needs a part of it."""
 
 _RUN, _RECORD, _CONSOLE, _LOG = "run", "process.json", "console.log", "log.txt"
 _APPS = "nvflare.private.fed.app."
@@ -42,10 +37,7 @@ _MODULES = {
 }
 _JOB_MODULES = (_APPS + "server.runner_process", _APPS + "client.worker_process")
 _REGISTERED = b"Successfully registered client:"
-_POLL_SECONDS = 0.1
 _SAME_BIRTH_SECONDS = 2.0
-_JOB_NOTICE_SECONDS = 1.0
-_GRACE_SECONDS = 10.0
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -142,7 +134,11 @@ def command_of(kit: Kit) -> list[str]:
         given = [*shared, "org=hub"]
     else:
         named = [f"uid={kit.name}", f"org={kit.name.replace('-', '_')}"]
-        given = [*shared, *named, f"heart_beat_interval={HEARTBEAT_SECONDS}"]
+        given = [
+            *shared,
+            *named,
+            f"heart_beat_interval={DEFAULT_TIMEOUTS.member_heartbeat_seconds}",
+        ]
     arguments = ["-m", str(kit.folder), "-s", settings, "--set", *given]
     return [sys.executable, "-u", "-m", module, *arguments]
 
@@ -166,7 +162,7 @@ def check_ready(kit: Kit) -> None:
         )
 
 
-def wait_until_up(kit: Kit, timeout_seconds: float = START_SECONDS) -> None:
+def wait_until_up(kit: Kit, timeout_seconds: float = DEFAULT_TIMEOUTS.member_start_seconds) -> None:
     """Wait until the hub listens, or until an organisation has registered with it."""
     deadline = time.monotonic() + timeout_seconds
     while not _is_up(kit):
@@ -184,7 +180,7 @@ def wait_until_up(kit: Kit, timeout_seconds: float = START_SECONDS) -> None:
                 else "It must listen for the organisations.",
                 f"See 'fedsift deploy logs {kit.folder}'; it goes on trying.",
             )
-        time.sleep(_POLL_SECONDS)
+        time.sleep(DEFAULT_TIMEOUTS.process_poll_seconds)
 
 
 def status(kit: Kit) -> Running | None:
@@ -211,7 +207,7 @@ def job_pids(kit: Kit) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def stop(kit: Kit, grace_seconds: float = _GRACE_SECONDS) -> tuple[int, ...]:
+def stop(kit: Kit, grace_seconds: float = DEFAULT_TIMEOUTS.process_end_seconds) -> tuple[int, ...]:
     """End a member and the jobs it carries; the numbers of the processes that were ended."""
     import psutil
 
@@ -220,7 +216,7 @@ def stop(kit: Kit, grace_seconds: float = _GRACE_SECONDS) -> tuple[int, ...]:
     if jobs:
         # First the jobs: the member's own process then tells the hub, and others need not wait.
         ended += _end(jobs, grace_seconds)
-        time.sleep(_JOB_NOTICE_SECONDS)
+        time.sleep(DEFAULT_TIMEOUTS.job_end_notice_seconds)
     record = _recorded(kit)
     parent = _alive(record) if record else None
     if parent is not None:
@@ -237,7 +233,9 @@ def stop(kit: Kit, grace_seconds: float = _GRACE_SECONDS) -> tuple[int, ...]:
     return tuple(ended)
 
 
-def stop_all(kits: Iterable[Kit], grace_seconds: float = _GRACE_SECONDS) -> None:
+def stop_all(
+    kits: Iterable[Kit], grace_seconds: float = DEFAULT_TIMEOUTS.process_end_seconds
+) -> None:
     """End several members at once, where nobody is left who would have to be told."""
     kits = list(kits)
     found = []
@@ -256,7 +254,9 @@ def send(pids: Iterable[int], number: int) -> None:
         _signal(process, number)
 
 
-def wait_until_gone(pids: Iterable[int], timeout_seconds: float = _GRACE_SECONDS) -> None:
+def wait_until_gone(
+    pids: Iterable[int], timeout_seconds: float = DEFAULT_TIMEOUTS.process_end_seconds
+) -> None:
     """Wait for processes to end, and take note of those that were ours."""
     import psutil
 
@@ -301,7 +301,9 @@ def _refuse_taken_port(kit: Kit) -> None:
 
 def _answers(port: int) -> bool:
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1.0):
+        with socket.create_connection(
+            ("127.0.0.1", port), timeout=DEFAULT_TIMEOUTS.port_check_seconds
+        ):
             return True
     except OSError:
         return False

@@ -15,7 +15,6 @@ from fedsift.config.steps import TRAIN
 from fedsift.data.part import Part
 from fedsift.data.state_files import State
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
-from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
 from fedsift.engine.session import Observer
 from fedsift.jobs import chain_messages as chain
 from fedsift.jobs import setup
@@ -103,7 +102,7 @@ class ChainState:
             chain.PROTOCOL,
             nodes,
             policies={party: home.policy for party, home in self._homes.items()},
-            timeout_seconds=self._job.timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
+            timeout_seconds=self._job.timeout_seconds,
             observer=self._observer,
         )
 

@@ -13,7 +13,6 @@ from typing import Any
 from fedsift.data import Federation
 from fedsift.data.remote_table import local_only
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
-from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
 from fedsift.engine.session import Observer
 from fedsift.errors import ParameterError
 from fedsift.protocol import Message, Policy, Protocol, Role, Transcript
@@ -115,7 +114,7 @@ def execute(
         prepared.protocol,
         prepared.nodes,
         policies={party: policies.get(party, OPEN) for party in prepared.nodes},
-        timeout_seconds=timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
+        timeout_seconds=timeout_seconds,
         observer=observer,
         keep_frames=keep_frames,
         protected=prepared.security_bits > 0,
