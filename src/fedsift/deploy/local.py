@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from fedsift.deploy import processes
@@ -93,12 +92,7 @@ class LocalFederation:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @classmethod
@@ -175,18 +169,6 @@ class LocalFederation:
         pids = self.job_pids(name) if jobs_only else self.pids(name)
         processes.send(pids, signal.SIGKILL)
         processes.wait_until_gone(pids)
-        return pids
-
-    def suspend(self, name: str) -> tuple[int, ...]:
-        """Freeze all processes of a member, as a machine does that hangs."""
-        pids = self.pids(name)
-        processes.send(pids, signal.SIGSTOP)
-        return pids
-
-    def resume(self, name: str) -> tuple[int, ...]:
-        """Let a frozen member go on."""
-        pids = self.pids(name)
-        processes.send(pids, signal.SIGCONT)
         return pids
 
     def restart(

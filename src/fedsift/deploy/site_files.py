@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ from fedsift.config.toml import TEXTS, Key, Kinds, TomlCheck
 from fedsift.config.toml_write import PRIVATE, toml_text, write_text
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
-from fedsift.errors import FileProblem
+from fedsift.errors import ConfigError, FileProblem
 
 SITE_FILE, HUB_FILE, SUBMITTER_FILE = "site.toml", "hub.toml", "submitter.toml"
 KEY_FILE = "organisation.key"
@@ -125,6 +125,18 @@ class SiteSettings:
     heartbeat_seconds: float = DEFAULT_TIMEOUTS.hold_seconds
     checkpoint: Path | None = None
     output: Path | None = None
+
+    def find_keys(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Return the pinned keys of some members; refused if one of them is not pinned."""
+        wanted = list(names)
+        missing = [name for name in wanted if name not in self.pinned]
+        if missing:
+            raise ConfigError(
+                f"{self.name!r} has not pinned the keys of: {', '.join(missing)}.",
+                "What members and submitters exchange is sealed with keys pinned beforehand.",
+                "Get their key files and run 'fedsift deploy pin'.",
+            )
+        return {name: self.pinned[name] for name in wanted}
 
     def key(self) -> OrganisationKey:
         """Read the organisation's secret key."""

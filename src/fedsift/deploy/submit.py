@@ -174,14 +174,7 @@ def _find_keys(kit: Kit, settings: SiteSettings, parties: tuple[str, ...]) -> di
             f"Its organisations are: {', '.join(kit.organisations)}.",
             "Name the parties of the job after the organisations.",
         )
-    missing = [name for name in (HUB, *parties) if name not in settings.pinned]
-    if missing:
-        raise ConfigError(
-            f"{kit.name!r} has not pinned the keys of: {', '.join(missing)}.",
-            "The submitter signs a job for every member, and checks who sealed the result.",
-            "Get their key files and run 'fedsift deploy pin'.",
-        )
-    return {name: settings.pinned[name] for name in (HUB, *parties)}
+    return settings.find_keys((HUB, *parties))
 
 
 def _refuse_missing(connected: Mapping[str, bool], parties: tuple[str, ...]) -> None:
@@ -219,22 +212,13 @@ class _JobWatch:
             return self._follow(session, job_id)
         except MemberDown:
             return self._reconnect(job_id)
-        except BaseException:
-            _abort(session, job_id)
-            raise
 
     def _reconnect(self, job_id: str) -> _JobResult:
         deadline = time.monotonic() + self._timeouts.reconnect_seconds
         while True:
             try:
                 with HubSession(self._kit) as session:
-                    try:
-                        return self._follow(session, job_id, again=True)
-                    except MemberDown:
-                        raise
-                    except BaseException:
-                        _abort(session, job_id)
-                        raise
+                    return self._follow(session, job_id, again=True)
             except MemberDown as error:
                 if time.monotonic() > deadline:
                     raise MemberDown(
@@ -245,6 +229,15 @@ class _JobWatch:
                 time.sleep(self._timeouts.job_poll_seconds)
 
     def _follow(self, session: HubSession, job_id: str, *, again: bool = False) -> _JobResult:
+        try:
+            return self._poll(session, job_id, again=again)
+        except MemberDown:
+            raise
+        except BaseException:
+            _abort(session, job_id)
+            raise
+
+    def _poll(self, session: HubSession, job_id: str, *, again: bool) -> _JobResult:
         while True:
             status = _ask_status(session, job_id)
             if _is_over(status):

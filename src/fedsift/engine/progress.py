@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
@@ -38,12 +37,7 @@ class EpochBar:
         self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
     def __call__(self, entry: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -65,12 +66,12 @@ def _connect(folder: Path, name: str, connect_seconds: float, command_seconds: f
 
 def _answer(session: Any, request: dict[str, Any]) -> dict[str, Any]:
     try:
-        return dict(_COMMANDS[request["do"]](session, request))
+        return _COMMANDS[request.pop("do")](session, **request)
     except Exception as error:
         return _failure(error)
 
 
-def _info(session: Any, _: dict[str, Any]) -> dict[str, Any]:
+def _info(session: Any) -> dict[str, Any]:
     info, now = session.get_system_info(), time.time()
     return {
         "silent": {c.name: max(0.0, now - c.last_connect_time) for c in info.client_info},
@@ -78,43 +79,24 @@ def _info(session: Any, _: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _submit(session: Any, request: dict[str, Any]) -> dict[str, Any]:
-    return {"job": session.submit_job(request["folder"])}
-
-
-def _status(session: Any, request: dict[str, Any]) -> dict[str, Any]:
-    meta = session.get_job_meta(request["job"])
-    return {"status": str(meta.get("status", "")), "name": str(meta.get("name", ""))}
-
-
-def _ask_job(session: Any, request: dict[str, Any]) -> dict[str, Any]:
-    return {"reply": session.do_app_command(request["job"], request["topic"], request.get("data"))}
-
-
-def _abort(session: Any, request: dict[str, Any]) -> dict[str, Any]:
-    session.abort_job(request["job"])
-    return {}
-
-
-def _download(session: Any, request: dict[str, Any]) -> dict[str, Any]:
-    return {"folder": session.download_job_result(request["job"], request["folder"])}
-
-
-def _jobs(session: Any, request: dict[str, Any]) -> dict[str, Any]:
-    listed = session.list_jobs(limit=request.get("limit", 20), reverse=True)
+def _jobs(session: Any, limit: int = 20) -> dict[str, Any]:
+    listed = session.list_jobs(limit=limit, reverse=True)
     keys = ("job_id", "job_name", "status", "submit_time", "duration")
     return {"jobs": [{key: str(job.get(key, "")) for key in keys} for job in listed]}
 
 
-_COMMANDS = {
+_COMMANDS: dict[str, Callable[..., dict[str, Any]]] = {
     "info": _info,
-    "submit": _submit,
-    "status": _status,
-    "ask job": _ask_job,
-    "abort": _abort,
-    "download": _download,
     "jobs": _jobs,
+    "submit": lambda session, folder: {"job": session.submit_job(folder)},
+    "status": lambda session, job: {"status": str(session.get_job_meta(job).get("status", ""))},
+    "ask job": lambda session, job, topic, data: {
+        "reply": session.do_app_command(job, topic, data)
+    },
+    "abort": lambda session, job: {"reply": session.abort_job(job)},
+    "download": lambda session, job, folder: {"folder": session.download_job_result(job, folder)},
 }
+"""What a submitter can ask; the other entries of a request are the command's arguments."""
 
 
 def _failure(error: Exception) -> dict[str, Any]:

@@ -10,14 +10,13 @@ import queue
 import subprocess
 import sys
 import threading
-from types import TracebackType
 from typing import IO, Any, Self
 
 from fedsift.deploy.kits import Kit
-from fedsift.deploy.processes import port_of
+from fedsift.deploy.processes import open_log, port_of
 from fedsift.deploy.provision import require_flare
 from fedsift.engine.timeouts import DEFAULT_TIMEOUTS, Timeouts
-from fedsift.errors import ConfigError, FileProblem, MemberDown
+from fedsift.errors import ConfigError, MemberDown
 
 _UNREACHABLE = ("NoConnection", "SessionClosed", "SessionExpired", "FLCommunicationError")
 _NOT_ALLOWED = ("AuthenticationError", "AuthorizationError")
@@ -55,16 +54,7 @@ class HubSession:
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        log = self._kit.folder / "run" / "hub-proxy.log"
-        try:
-            log.parent.mkdir(exist_ok=True)
-            errors = log.open("w", encoding="utf-8")
-        except OSError as error:
-            raise FileProblem(
-                f"Cannot write to the kit {self._kit.folder}: {error.strerror}.",
-                "The log of the connection goes there.",
-                "Check the permissions of the kit.",
-            ) from None
+        errors = open_log(self._kit, "hub-proxy.log")
         limits = (self._timeouts.connect_seconds, self._timeouts.command_seconds)
         command = [sys.executable, "-m", "fedsift.deploy.flare.hub_proxy", str(self._kit.folder)]
         with errors:
@@ -87,12 +77,7 @@ class HubSession:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def ask(self, do: str, **details: Any) -> dict[str, Any]:

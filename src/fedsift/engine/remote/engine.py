@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from types import TracebackType
 from typing import Any, Self, Unpack
 
 from fedsift.engine.exchange import printable, to_error
@@ -98,12 +97,7 @@ class SiteEngine:
         self._client.start_heartbeats()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         # Requests are still served: the last reply may have been lost and be asked for again.
         self._client.stop_heartbeats()
         if error is not None:
