@@ -96,7 +96,7 @@ class Site:
 
     @property
     def members(self) -> dict[str, str]:
-        """Party -> member that plays it; neutral parties are played at the hub."""
+        """Party -> member where it lives; neutral parties live at the hub."""
         members = {party: party for party in self.job.parties}
         return members | dict.fromkeys(self.job.neutrals, HUB)
 
