@@ -7,6 +7,7 @@ import pytest
 
 from fedsift.deploy.kits import load_kit, share_keys
 from fedsift.deploy.site_files import settings_file
+from fedsift.engine.timeouts import Timeouts
 from helpers.cli import Workshop, call
 from helpers.deploy import ANN, files_of, write_project
 
@@ -162,7 +163,9 @@ def test_a_hub_that_is_not_there(kits, monkeypatch):
     share_keys(kits.values())
     from fedsift.deploy.flare import hub_session
 
-    monkeypatch.setattr(hub_session.HubSession.__init__, "__defaults__", (3.0,))
+    monkeypatch.setattr(
+        hub_session.HubSession.__init__, "__defaults__", (Timeouts(connect_seconds=3.0),)
+    )
 
     refused(call("deploy", "status", kits[ANN].folder), "E407", "cannot be reached", exit_code=3)
 

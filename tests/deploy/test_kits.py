@@ -111,7 +111,7 @@ def test_connections_are_mutually_authenticated(issued):
 @pytest.mark.parametrize(
     ("name", "allowed"),
     [
-        ("hub", "fedsift.deploy.flare.executor.HubController"),
+        ("hub", "fedsift.deploy.flare.controller.HubController"),
         ("bank", "fedsift.deploy.flare.executor.SiteExecutor"),
         ("shop-2", "fedsift.deploy.flare.executor.SiteExecutor"),
     ],

@@ -1,4 +1,4 @@
-"""Submitters vouch for their jobs; members report to them, in words that nobody else can read."""
+"""Submitters sign their jobs; members report to them, in words that nobody else can read."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,20 +8,17 @@ import pytest
 
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy import member as members
-from fedsift.deploy.failures import refusal
-from fedsift.deploy.letters import (
-    Report,
+from fedsift.deploy.failure_log import log_refusal
+from fedsift.deploy.job_signature import (
+    decode_job,
+    encode_job,
     fingerprint_of,
-    job_arguments,
-    job_text,
-    open_news,
-    open_report,
-    seal_report,
     sign_job,
-    telling,
     verify_job,
 )
-from fedsift.deploy.member import Member
+from fedsift.deploy.member import JobMember
+from fedsift.deploy.sealed_reports import Report, choose_report, open_report, seal_report
+from fedsift.engine.snapshot import ProgressSnapshot
 from fedsift.errors import (
     BadEnvelope,
     BadFrame,
@@ -50,20 +47,20 @@ class Federation:
         self.keys = {n: OrganisationKey.generate() for n in (*MEMBERS.values(), "ann")}
         self.public = {name: key.public for name, key in self.keys.items()}
 
-    def warrants(self, job=JOB, key="ann"):
-        """The submitter's word; ``key`` is whose it really is."""
+    def signatures(self, job=JOB, key="ann"):
+        """The submitter's signatures; ``key`` is whose it really is."""
         public = {name: self.public[name] for name in MEMBERS.values()}
         return sign_job(job, "ann", self.keys[key], public)
 
 
 @dataclass
 class Work:
-    """A member that plays the toy protocol; the driver's numbers are the result."""
+    """A member that runs the toy protocol; the driver's numbers are the result."""
 
     federation: Federation
     name: str
     members = MEMBERS
-    patience = QUICK
+    timeouts = QUICK
 
     @property
     def key(self):
@@ -78,7 +75,7 @@ class Work:
         return "ann", self.federation.public["ann"]
 
     @property
-    def tells_news(self):
+    def reports_progress(self):
         return self.federation.live and self.name == MEMBERS["a"]
 
     def run(self, engine, observer=None):
@@ -99,33 +96,36 @@ def federation(monkeypatch):
     return made
 
 
-def member(federation, name, *, job=JOB, warrants=None):
-    given = federation.warrants(job) if warrants is None else warrants
-    return Member(name, Path("settings"), job, given, session="run 1")
+def member(federation, name, *, job=JOB, signatures=None):
+    given = federation.signatures(job) if signatures is None else signatures
+    return JobMember(name, Path("settings"), job, given, session="run 1")
 
 
-def run_all(federation, played=None):
+def run_all(federation, members_run=None):
     """What every member reports to the submitter, as the submitter reads it."""
-    hub, letters = MemoryHub(), {}
-    played = {} if played is None else played
+    hub, reports = MemoryHub(), {}
+    members_run = {} if members_run is None else members_run
 
     def run(name):
-        here = played[name] = member(federation, name)
-        letters[name] = here.letter(here.run(hub.line(name)))
+        here = members_run[name] = member(federation, name)
+        reports[name] = here.seal_report(here.run(hub.transport(name)))
 
     threads = [Thread(target=run, args=(name,), daemon=True) for name in MEMBERS.values()]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert sorted(letters) == sorted(MEMBERS.values())
+    assert sorted(reports) == sorted(MEMBERS.values())
     key, public = federation.keys["ann"], federation.public
-    return {n: open_report(raw, "ann", key, n, public[n], JOB) for n, raw in letters.items()}
+    return {
+        n: open_report(Report, raw, "ann", key, n, public[n], JOB) if raw else Report(n)
+        for n, raw in reports.items()
+    }
 
 
 def test_the_coordinator_reports_the_result(federation):
     reports = run_all(federation)
-    assert telling(reports.values()) == reports["bank"]
+    assert choose_report(reports.values()) == reports["bank"]
     assert reports["bank"].result == bytes([33])
     assert [reports[name].result for name in ("shop", "hub")] == [None, None]
     assert {report.code for report in reports.values()} == {""}
@@ -134,89 +134,94 @@ def test_the_coordinator_reports_the_result(federation):
 def test_a_failure_is_reported_with_its_party_and_without_data(federation):
     federation.failing, federation.error = "shop", RuntimeError(f"row 7 holds {SECRET}")
     reports = run_all(federation)
-    error = telling(reports.values()).error()
+    error = choose_report(reports.values()).to_error()
     assert isinstance(error, PartyFailed)
     assert (error.party, error.exit_code) == ("b", 3)
     assert "RuntimeError" in str(error)
-    assert isinstance(reports["shop"].error(), ProtocolError)
+    assert isinstance(reports["shop"].to_error(), ProtocolError)
     assert not any(SECRET in str(report) for report in reports.values())
 
 
 def test_a_submitter_who_watches_is_told_the_coordinators_own_view(federation):
-    federation.live, played = True, {}
-    run_all(federation, played)
+    federation.live, members_run = True, {}
+    run_all(federation, members_run)
     keys, public = federation.keys, federation.public
-    sealed = {name: one.news() for name, one in played.items()}
+    sealed = {name: one.seal_progress() for name, one in members_run.items()}
 
-    assert [name for name, news in sealed.items() if news] == ["bank"]
-    news = open_news(sealed["bank"], "ann", keys["ann"], "bank", public["bank"], JOB)
-    assert (news.site, news.messages) == ("bank", 2)
-    assert set(news.by_message) == {"Question", "Answer"}
-    assert [row.kind for row in news.disclosures] == ["answers"]
-    assert news.steps == ({"step": "asking", "number": 3},)
-    assert played["bank"].news() == b""  # nothing has happened since
+    assert [name for name, one in sealed.items() if one] == ["bank"]
+    snapshot = open_report(
+        ProgressSnapshot, sealed["bank"], "ann", keys["ann"], "bank", public["bank"], JOB
+    )
+    assert (snapshot.site, snapshot.messages) == ("bank", 2)
+    assert set(snapshot.by_message) == {"Question", "Answer"}
+    assert [row.kind for row in snapshot.disclosures] == ["answers"]
+    assert snapshot.steps == ({"step": "asking", "number": 3},)
+    assert members_run["bank"].seal_progress() == b""  # nothing has happened since
     for name, site, job in (("hub", "bank", JOB), ("ann", "shop", JOB), ("ann", "bank", JOB + " ")):
         with pytest.raises(BadEnvelope):
-            open_news(sealed["bank"], name, keys[name], site, public[site], job)
+            open_report(ProgressSnapshot, sealed["bank"], name, keys[name], site, public[site], job)
 
 
-def test_news_that_cannot_be_told_harms_no_job(federation):
-    """A number that no letter can hold; the next piece of news is told again."""
-    federation.live, played = True, {}
-    run_all(federation, played)
-    bank = played["bank"]
-    bank._desk.step({"step": 1, "n": 1 << 80})
+def test_progress_that_cannot_be_sealed_harms_no_job(federation):
+    """A number that no report can hold; the next snapshot is sealed again."""
+    federation.live, members_run = True, {}
+    run_all(federation, members_run)
+    bank = members_run["bank"]
+    bank._tracker.step({"step": 1, "n": 1 << 80})
 
-    assert bank.news() == b""
-    bank._desk._steps.pop()
-    assert bank.news() != b""
+    assert bank.seal_progress() == b""
+    bank._tracker._steps.pop()
+    assert bank.seal_progress() != b""
 
 
 def test_without_a_submitter_who_watches_nobody_tells(federation):
-    played = {}
-    run_all(federation, played)
-    assert [one.news() for one in played.values()] == [b"", b"", b""]
+    members_run = {}
+    run_all(federation, members_run)
+    assert [one.seal_progress() for one in members_run.values()] == [b"", b"", b""]
 
 
 def test_a_refusal_by_policy_is_told_as_one(federation):
     federation.failing, federation.error = "hub", PolicyViolation("Party 'h' forbids this.")
-    error = telling(run_all(federation).values()).error()
+    error = choose_report(run_all(federation).values()).to_error()
     assert isinstance(error, PolicyViolation)
     assert error.exit_code == 4
 
 
-def test_a_member_takes_no_job_that_its_submitter_did_not_warrant(federation):
+def test_a_member_takes_no_job_that_its_submitter_did_not_sign(federation):
     member(federation, "bank")
-    for warrants in (
+    for signatures in (
         {},
         {"bank": ""},
-        {"bank": "no letter"},
-        {"bank": federation.warrants()["shop"]},
-        federation.warrants(job=JOB + " "),
-        federation.warrants(key="hub"),
+        {"bank": "no signature"},
+        {"bank": federation.signatures()["shop"]},
+        federation.signatures(job=JOB + " "),
+        federation.signatures(key="hub"),
     ):
         with pytest.raises(BadEnvelope, match="claims to come from 'ann' was refused"):
-            member(federation, "bank", warrants=warrants)
+            member(federation, "bank", signatures=signatures)
 
 
-def test_a_member_that_plays_no_party_takes_no_part(federation, monkeypatch):
+def test_a_member_without_a_party_takes_no_part(federation, monkeypatch):
     monkeypatch.setattr(Work, "members", {"a": "bank", "b": "shop"})
     assert member(federation, "bank").takes_part
     assert not member(federation, "hub").takes_part
-    assert member(federation, "bank").progress is None
+    assert member(federation, "bank").driving is None
 
 
-def test_letters_are_for_the_submitter_and_for_one_job(federation):
+def test_reports_are_for_the_submitter_and_for_one_job(federation):
     keys, public = federation.keys, federation.public
-    letter = seal_report(Report("bank", b"seven"), keys["bank"], "ann", public["ann"], JOB)
-    assert open_report(letter, "ann", keys["ann"], "bank", public["bank"], JOB).result == b"seven"
+    sealed = seal_report(Report("bank", b"seven"), "bank", keys["bank"], "ann", public["ann"], JOB)
+    assert (
+        open_report(Report, sealed, "ann", keys["ann"], "bank", public["bank"], JOB).result
+        == b"seven"
+    )
     for name, site, job in (
         ("hub", "bank", JOB),
         ("ann", "shop", JOB),
         ("ann", "bank", JOB + " "),
     ):
         with pytest.raises(BadEnvelope):
-            open_report(letter, name, keys[name], site, public[site], job)
+            open_report(Report, sealed, name, keys[name], site, public[site], job)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +235,7 @@ def test_letters_are_for_the_submitter_and_for_one_job(federation):
     ],
 )
 def test_errors_survive_the_way(error):
-    again = Report.of_error("bank", error, drove=True).error()
+    again = Report.from_error("bank", error, drove=True).to_error()
     assert type(again) is type(error)
     assert (str(again), again.code, again.exit_code) == (str(error), error.code, error.exit_code)
     if isinstance(error, PartyFailed):
@@ -239,9 +244,9 @@ def test_errors_survive_the_way(error):
 
 def test_strange_reports_do_no_harm():
     report = Report("bank", None, "E999", "\x1b[31mred\n" + "x" * 5000)
-    assert "\x1b" not in str(report.error())
-    assert len(str(report.error())) < 1000
-    assert telling([]) is None
+    assert "\x1b" not in str(report.to_error())
+    assert len(str(report.to_error())) < 1000
+    assert choose_report([]) is None
 
 
 def test_the_report_that_says_most():
@@ -250,32 +255,32 @@ def test_the_report_that_says_most():
 
     ended, driver, other = report("E406"), report("E105", drove=True), report("E105")
     refused, names = report("E501"), report("E403")
-    assert telling([ended, other, names, driver, refused]) is refused
-    assert telling([ended, other, names, driver]) is driver
-    assert telling([ended, other, names]) is names
-    assert telling([ended, other]) is other
-    assert telling([ended, Report("s", b"")]).result == b""
+    assert choose_report([ended, other, names, driver, refused]) is refused
+    assert choose_report([ended, other, names, driver]) is driver
+    assert choose_report([ended, other, names]) is names
+    assert choose_report([ended, other]) is other
+    assert choose_report([ended, Report("s", b"")]).result == b""
 
 
 def test_a_job_travels_as_text_that_no_engine_reads_as_its_own(federation):
-    arguments = job_arguments(JOB, federation.warrants())
+    arguments = encode_job(JOB, federation.signatures())
     assert not set("{}$[]") & set(arguments["job"])
-    assert job_text(arguments["job"]) == JOB
+    assert decode_job(arguments["job"]) == JOB
     assert fingerprint_of(JOB) != fingerprint_of(JOB + " ")
     for damaged in ("{", "AA=A", "/w=="):
         with pytest.raises(BadFrame):
-            job_text(damaged)
+            decode_job(damaged)
 
 
-def test_a_warrant_that_is_none_is_refused(federation):
+def test_a_signature_that_is_none_is_refused(federation):
     keys, public = federation.keys, federation.public
     with pytest.raises(BadEnvelope):
         verify_job(JOB, "bank", keys["bank"], "ann", public["ann"], "00" * 32)
 
 
 def test_the_hub_learns_a_code_and_the_log_no_data(caplog):
-    assert refusal(FileProblem("The table is gone.")) == "E105"
-    assert refusal(RuntimeError(SECRET)) == FedsiftError.code
+    assert log_refusal(FileProblem("The table is gone.")) == "E105"
+    assert log_refusal(RuntimeError(SECRET)) == FedsiftError.code
     assert "E105: The table is gone." in caplog.text
     assert "RuntimeError" in caplog.text
     assert SECRET not in caplog.text

@@ -4,17 +4,17 @@ import stat
 
 import pytest
 
-from fedsift.deploy.once import SEEN_FILE, play_once
+from fedsift.deploy.once import SEEN_FILE, accept_once
 from fedsift.errors import BadEnvelope, FileProblem
 
 
 def test_a_job_is_played_once(tmp_path):
-    play_once(tmp_path, "aa" * 32)
-    play_once(tmp_path, "bb" * 32)
+    accept_once(tmp_path, "aa" * 32)
+    accept_once(tmp_path, "bb" * 32)
 
     for repeated in ("aa" * 32, "bb" * 32):
         with pytest.raises(BadEnvelope, match="run here before"):
-            play_once(tmp_path, repeated)
+            accept_once(tmp_path, repeated)
     assert stat.S_IMODE((tmp_path / SEEN_FILE).stat().st_mode) == 0o600
 
 
@@ -22,4 +22,4 @@ def test_without_a_list_nothing_is_played(tmp_path):
     (tmp_path / SEEN_FILE).mkdir()
 
     with pytest.raises(FileProblem, match="cannot be kept"):
-        play_once(tmp_path, "aa" * 32)
+        accept_once(tmp_path, "aa" * 32)

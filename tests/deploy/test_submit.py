@@ -1,4 +1,4 @@
-"""What is submitted, and what is made of the letters that come back; no process is started."""
+"""What is submitted, and what is made of the reports that come back; no process is started."""
 
 import base64
 import json
@@ -11,22 +11,17 @@ from fedsift.config.job import load_job
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy.flare import hub_session
 from fedsift.deploy.flare.hub_session import HubSession
-from fedsift.deploy.flare.job_folder import job_folder, text_in
+from fedsift.deploy.flare.job_folder import job_folder, read_job_text
+from fedsift.deploy.job_signature import decode_job, sign_job, verify_job
 from fedsift.deploy.kits import share_keys
-from fedsift.deploy.letters import (
-    Report,
-    job_text,
-    seal_news,
-    seal_report,
-    sign_job,
-    verify_job,
-)
 from fedsift.deploy.party import PartyData, set_party
 from fedsift.deploy.progress_reader import ProgressReader
+from fedsift.deploy.sealed_reports import Report, seal_report
 from fedsift.deploy.site import make_site
 from fedsift.deploy.site_files import load_site, read_key
-from fedsift.deploy.submit import _Left, _members, _opened, _refuse_missing, submit
+from fedsift.deploy.submit import _find_keys, _JobResult, _open_result, _refuse_missing, submit
 from fedsift.engine.snapshot import ProgressSnapshot
+from fedsift.engine.timeouts import Timeouts
 from fedsift.errors import (
     BadEnvelope,
     ConfigError,
@@ -80,15 +75,15 @@ def text(job):
 
 @pytest.fixture
 def opened(shared, text):
-    """Open letters as the submitter; each is (name of the sealer, report)."""
+    """Open reports as the submitter; each is (name of the sealer, report)."""
     ann = load_site(shared[ANN].settings)
 
-    def open_(*reports, status=None, ended="", spoil=lambda letter: letter):
-        letters = {}
+    def open_(*reports, status=None, ended="", spoil=lambda sealed: sealed):
+        sealed = {}
         for name, report in reports:
             key = read_key(shared[name].settings / "organisation.key")
-            letters[name] = spoil(seal_report(report, key, ANN, ann.key().public, text))
-        return _opened(_Left(letters, status or {}, ended), shared[ANN], ann, text)
+            sealed[name] = spoil(seal_report(report, name, key, ANN, ann.key().public, text))
+        return _open_result(_JobResult(sealed, status or {}, ended), shared[ANN], ann, text)
 
     return open_
 
@@ -98,7 +93,7 @@ def result_of(site):
 
 
 def failure_of(site, error):
-    return site, Report.of_error(site, error, drove=True)
+    return site, Report.from_error(site, error, drove=True)
 
 
 def test_the_job_names_no_path(text):
@@ -112,7 +107,7 @@ def test_what_a_job_carries(text):
         meta = json.loads((folder / "meta.json").read_text())
         server = json.loads((folder / "fedsift/config/config_fed_server.json").read_text())
         client = json.loads((folder / "fedsift/config/config_fed_client.json").read_text())
-        assert text_in(folder) == text
+        assert read_job_text(folder) == text
 
     assert not folder.exists()
     assert files == {
@@ -123,44 +118,44 @@ def test_what_a_job_carries(text):
     assert meta["deploy_map"] == {"fedsift": ["server", "bank", "shop-2"]}
     assert meta["mandatory_clients"] == ["bank", "shop-2"]
     (workflow,), (executor,) = server["workflows"], client["executors"]
-    assert workflow["path"] == "fedsift.deploy.flare.executor.HubController"
+    assert workflow["path"] == "fedsift.deploy.flare.controller.HubController"
     assert executor["executor"]["path"] == "fedsift.deploy.flare.executor.SiteExecutor"
     assert workflow["args"] == executor["executor"]["args"]
-    assert set(workflow["args"]) == {"job", "warrants"}
-    assert job_text(workflow["args"]["job"]) == text
+    assert set(workflow["args"]) == {"job", "signatures"}
+    assert decode_job(workflow["args"]["job"]) == text
 
 
 def test_what_is_no_job_of_fedsift(tmp_path):
     (tmp_path / "config_fed_server.json").write_text('{"workflows": []}')
 
     with pytest.raises(FileProblem, match="not a job of fedsift"):
-        text_in(tmp_path)
+        read_job_text(tmp_path)
 
 
-def test_every_member_can_check_the_warrant(shared, text):
+def test_every_member_can_check_the_signature(shared, text):
     ann = load_site(shared[ANN].settings)
-    members = _members(shared[ANN], ann, ("bank", "shop-2"))
-    warrants = sign_job(text, ANN, ann.key(), members)
+    members = _find_keys(shared[ANN], ann, ("bank", "shop-2"))
+    signatures = sign_job(text, ANN, ann.key(), members)
 
-    assert set(warrants) == {"hub", "bank", "shop-2"}
+    assert set(signatures) == {"hub", "bank", "shop-2"}
     key = read_key(shared["bank"].settings / "organisation.key")
-    verify_job(text, "bank", key, ANN, ann.key().public, warrants["bank"])
+    verify_job(text, "bank", key, ANN, ann.key().public, signatures["bank"])
     with pytest.raises(BadEnvelope):
-        verify_job(text + " ", "bank", key, ANN, ann.key().public, warrants["bank"])
+        verify_job(text + " ", "bank", key, ANN, ann.key().public, signatures["bank"])
 
 
 def test_a_party_that_is_not_in_the_federation(shared):
     ann = load_site(shared[ANN].settings)
 
     with pytest.raises(ConfigError, match="'clinic', which is not in the federation"):
-        _members(shared[ANN], ann, ("bank", "clinic"))
+        _find_keys(shared[ANN], ann, ("bank", "clinic"))
 
 
 def test_a_member_whose_key_is_not_pinned(kits):
     share_keys([kits[ANN], kits["bank"]])
 
     with pytest.raises(ConfigError, match="not pinned the keys of: hub, shop-2"):
-        _members(kits[ANN], load_site(kits[ANN].settings), ("bank", "shop-2"))
+        _find_keys(kits[ANN], load_site(kits[ANN].settings), ("bank", "shop-2"))
 
 
 def test_organisations_that_are_away():
@@ -178,15 +173,16 @@ def test_a_result_counts_only_from_the_coordinator(opened):
         opened(result_of("shop-2"))
 
 
-def test_a_forged_letter_is_told(opened):
+def test_a_forged_report_is_told(opened):
     with pytest.raises(BadEnvelope):
-        opened(result_of("bank"), spoil=lambda letter: letter[:-1] + b"\0")
+        opened(result_of("bank"), spoil=lambda sealed: sealed[:-1] + b"\0")
 
 
-def test_a_letter_of_another_member_does_not_pass_for_the_coordinators(shared, text, opened):
+def test_a_report_of_another_member_does_not_pass_for_the_coordinators(shared, text, opened):
     ann = load_site(shared[ANN].settings)
     forged = seal_report(
         Report("bank", msgspec.json.encode(RESULT)),
+        "bank",
         OrganisationKey.generate(),
         ANN,
         ann.key().public,
@@ -194,17 +190,17 @@ def test_a_letter_of_another_member_does_not_pass_for_the_coordinators(shared, t
     )
 
     with pytest.raises(BadEnvelope):
-        _opened(_Left({"bank": forged}, {}), shared[ANN], ann, text)
+        _open_result(_JobResult({"bank": forged}, {}), shared[ANN], ann, text)
 
 
-def test_a_letter_about_another_submission_does_not_open(shared, job, text, opened):
+def test_a_report_about_another_submission_does_not_open(shared, job, text, opened):
     ann = load_site(shared[ANN].settings)
     other = JointJob.from_job(job, submitter=ANN, nonce="2").to_text()
     key = read_key(shared["bank"].settings / "organisation.key")
-    old = seal_report(result_of("bank")[1], key, ANN, ann.key().public, other)
+    old = seal_report(result_of("bank")[1], "bank", key, ANN, ann.key().public, other)
 
     with pytest.raises(BadEnvelope):
-        _opened(_Left({"bank": old}, {}), shared[ANN], ann, text)
+        _open_result(_JobResult({"bank": old}, {}), shared[ANN], ann, text)
 
 
 @pytest.mark.parametrize(
@@ -250,47 +246,47 @@ def test_an_end_without_letters(opened, status, ended, kind, words):
         opened(status=status, ended=ended)
 
 
-def test_news_counts_only_from_the_coordinator_and_never_goes_back(shared, text):
+def test_progress_counts_only_from_the_coordinator_and_never_goes_back(shared, text):
     ann = load_site(shared[ANN].settings)
     reader = ProgressReader(shared[ANN], ann, text)
 
     def told(count, name="bank", sealer="bank", job=text, **counts):
         key = read_key(shared[sealer].settings / "organisation.key")
-        letter = seal_news(
+        sealed = seal_report(
             ProgressSnapshot(sealer, **counts), sealer, key, ANN, ann.key().public, job
         )
-        return {"n_news": count, "news": {name: base64.b64encode(letter).decode()}}
+        return {"n_snapshots": count, "snapshots": {name: base64.b64encode(sealed).decode()}}
 
     assert reader.read({}) is None
     assert reader.read(told(1, "shop-2", "shop-2", number=9)) is None
     assert reader.read(told(2, "bank", "shop-2", number=9)) is None
     assert reader.read(told(3, job=f"{text} ", number=9)) is None
-    assert reader.read({"n_news": 4, "news": {"bank": "no letter"}}) is None
+    assert reader.read({"n_snapshots": 4, "snapshots": {"bank": "no report"}}) is None
     assert reader.read(told(5, number=2)) == ProgressSnapshot("bank", 2)
     assert reader.n_passed == 5
-    assert reader.read({"n_news": 5, "news": {}}) == ProgressSnapshot("bank", 2)
+    assert reader.read({"n_snapshots": 5, "snapshots": {}}) == ProgressSnapshot("bank", 2)
     assert reader.read(told(6, number=1, messages=9)) == ProgressSnapshot("bank", 2)
     assert reader.read(told(7, number=2, messages=9)) == ProgressSnapshot("bank", 2)
     assert reader.read(told(8, number=8)) == ProgressSnapshot("bank", 8)
 
 
-def test_a_hub_that_plays_with_news_changes_nothing(shared, text):
-    """Letters of another kind or direction, another run's news, spoilt ones, and nonsense."""
+def test_a_hub_that_changes_progress_changes_nothing(shared, text):
+    """Reports of another kind or direction, another run's progress, spoilt ones, and nonsense."""
     ann = load_site(shared[ANN].settings)
     bank = read_key(shared["bank"].settings / "organisation.key")
     public = ann.key().public
     reader = ProgressReader(shared[ANN], ann, text)
-    true = seal_news(ProgressSnapshot("bank", 3), "bank", bank, ANN, public, text)
+    true = seal_report(ProgressSnapshot("bank", 3), "bank", bank, ANN, public, text)
     other = msgspec.json.encode(json.loads(text) | {"nonce": "2"}).decode()
     bad = {
-        "a report": seal_report(Report("bank", b"{}"), bank, ANN, public, text),
-        "of an earlier run": seal_news(
+        "a report": seal_report(Report("bank", b"{}"), "bank", bank, ANN, public, text),
+        "of an earlier run": seal_report(
             ProgressSnapshot("bank", 9), "bank", bank, ANN, public, other
         ),
-        "a warrant, sent back": bytes.fromhex(
+        "a signature, sent back": bytes.fromhex(
             sign_job(text, ANN, ann.key(), {"bank": bank.public})["bank"]
         ),
-        "its own news, sent back": seal_news(
+        "its own progress, sent back": seal_report(
             ProgressSnapshot("bank", 9), ANN, ann.key(), "bank", bank.public, text
         ),
         "spoilt": true[:-1] + bytes([true[-1] ^ 1]),
@@ -298,28 +294,32 @@ def test_a_hub_that_plays_with_news_changes_nothing(shared, text):
         "nothing": b"",
     }
 
-    def passed_on(letter):
-        return {"n_news": 1, "news": {"bank": base64.b64encode(letter).decode()}}
+    def passed_on(sealed):
+        return {"n_snapshots": 1, "snapshots": {"bank": base64.b64encode(sealed).decode()}}
 
-    for told in ({"news": 3}, {"news": {"bank": 3}, "n_news": "x"}, {"news": {"bank": "é"}}):
+    for told in (
+        {"snapshots": 3},
+        {"snapshots": {"bank": 3}, "n_snapshots": "x"},
+        {"snapshots": {"bank": "é"}},
+    ):
         assert reader.read(told) is None
         assert reader.n_passed == 0
-    for why, letter in bad.items():
-        assert reader.read(passed_on(letter)) is None, why
+    for why, sealed in bad.items():
+        assert reader.read(passed_on(sealed)) is None, why
     assert reader.read(passed_on(true)) == ProgressSnapshot("bank", 3)
-    for why, letter in bad.items():
-        assert reader.read(passed_on(letter)) == ProgressSnapshot("bank", 3), why
+    for why, sealed in bad.items():
+        assert reader.read(passed_on(sealed)) == ProgressSnapshot("bank", 3), why
 
 
 @pytest.mark.parametrize("name", ["bank", "shop-2", "hub"])
-def test_only_the_coordinator_of_a_watched_job_tells(shared, job, bank_csv, name):
+def test_only_the_coordinator_of_a_watched_job_reports_progress(shared, job, bank_csv, name):
     if name != "hub":
         label = "default" if name == "bank" else None
         set_party(shared[name], PartyData(bank_csv, ("customer_id",), label))
     for live in (False, True):
         made = JointJob.from_job(job, submitter=ANN, live=live, nonce="1")
         site = make_site(shared[name].settings, made.to_text(), name)
-        assert site.tells_news is (live and name == "bank")
+        assert site.reports_progress is (live and name == "bank")
 
 
 def test_what_cannot_be_kept_is_told_without_its_place(shared, text, bank_csv, tmp_path):
@@ -353,22 +353,21 @@ def test_a_result_of_another_version(opened):
         opened(("bank", Report("bank", b"{}")))
 
 
-def test_a_courier_that_dies_is_a_hub_that_cannot_be_reached(shared, monkeypatch):
+def test_a_hub_proxy_that_dies_is_a_hub_that_cannot_be_reached(shared, monkeypatch):
     monkeypatch.setattr(hub_session.sys, "executable", "/bin/true")
 
     with pytest.raises(MemberDown, match="connection ended"), HubSession(shared[ANN]):
         pytest.fail("it must not connect")
 
 
-def test_a_courier_that_says_nothing_is_given_up(shared, monkeypatch, tmp_path):
+def test_a_hub_proxy_that_says_nothing_is_given_up(shared, monkeypatch, tmp_path):
     script = tmp_path / "python"
     script.write_text("#!/bin/sh\nexec sleep 600\n")
     script.chmod(0o700)
     monkeypatch.setattr(hub_session.sys, "executable", str(script))
-    monkeypatch.setattr(hub_session, "_SPARE_SECONDS", 0.2)
-    monkeypatch.setattr(hub_session, "_CLOSE_SECONDS", 0.2)
+    timeouts = Timeouts(connect_seconds=0.1, command_margin_seconds=0.2, proxy_end_seconds=0.2)
 
-    with pytest.raises(MemberDown, match="no answer"), HubSession(shared[ANN], 0.1):
+    with pytest.raises(MemberDown, match="no answer"), HubSession(shared[ANN], timeouts):
         pytest.fail("it must not connect")
 
 

@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from fedsift.deploy.turns import taking_turns
+from fedsift.deploy.turns import hold_checkpoints
 from fedsift.errors import FileProblem
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from fedsift.deploy.turns import taking_turns
-with taking_turns(Path(sys.argv[1])):
+from fedsift.deploy.turns import hold_checkpoints
+with hold_checkpoints(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(300)
 """
@@ -25,7 +25,7 @@ def test_a_second_run_waits_for_the_first(tmp_path):
     inside, may_end = threading.Event(), threading.Event()
 
     def first():
-        with taking_turns(place):
+        with hold_checkpoints(place):
             inside.set()
             may_end.wait(60)
             order.append("first")
@@ -33,11 +33,11 @@ def test_a_second_run_waits_for_the_first(tmp_path):
     running = threading.Thread(target=first)
     running.start()
     assert inside.wait(60)
-    with pytest.raises(FileProblem, match="still going on"), taking_turns(place, 0.0):
+    with pytest.raises(FileProblem, match="still going on"), hold_checkpoints(place, 0.0):
         pass
-    with taking_turns(tmp_path / "kept" / "another", 0.0):
+    with hold_checkpoints(tmp_path / "kept" / "another", 0.0):
         may_end.set()
-    with taking_turns(place, 60):
+    with hold_checkpoints(place, 60):
         order.append("second")
     running.join(60)
 
@@ -50,12 +50,12 @@ def test_a_killed_run_holds_nothing(tmp_path):
     holder = [sys.executable, "-c", HOLDER, str(place)]
     with subprocess.Popen(holder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"
-        with pytest.raises(FileProblem, match="still going on"), taking_turns(place, 0.0):
+        with pytest.raises(FileProblem, match="still going on"), hold_checkpoints(place, 0.0):
             pass
         process.send_signal(signal.SIGKILL)
         process.wait(60)
 
-        with taking_turns(place, 0.0):
+        with hold_checkpoints(place, 0.0):
             pass
 
 
@@ -64,6 +64,6 @@ def test_without_a_place_nothing_runs(tmp_path):
 
     with (
         pytest.raises(FileProblem, match="cannot be used"),
-        taking_turns(tmp_path / "file" / "job", 0.0),
+        hold_checkpoints(tmp_path / "file" / "job", 0.0),
     ):
         pass

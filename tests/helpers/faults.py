@@ -190,7 +190,7 @@ def wait_until_connected(federation, parties) -> None:
     """Wait until the hub has heard of organisations, after one of both was away."""
     with HubSession(federation.submitter) as session:
         federation.wait_for(
-            lambda: all(session.connected().get(party) for party in parties),
+            lambda: all(session.find_connected().get(party) for party in parties),
             LIMIT_SECONDS,
             f"the connection of {', '.join(parties)} to the hub",
         )

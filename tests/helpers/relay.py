@@ -9,11 +9,11 @@ from typing import Any
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.engine.remote.engine import SiteEngine
 from fedsift.engine.remote.secure_transport import SecureTransport
-from fedsift.engine.remote.transport import Timeouts
+from fedsift.engine.timeouts import Timeouts
 from fedsift.protocol import RemoteRole
 from fedsift.testing.memory import MemoryHub
 
-QUICK = Timeouts(exchange_seconds=20.0, hold_seconds=0.2, join_seconds=20.0, idle_seconds=30.0)
+QUICK = Timeouts(round_trip_seconds=20.0, hold_seconds=0.2, join_seconds=20.0, idle_seconds=30.0)
 """Generous limits for what must succeed, short holds so that polling is exercised."""
 
 LIMIT_SECONDS = 60.0
@@ -38,11 +38,11 @@ class Sites:
         For sites that run another job than the others.
     """
 
-    def __init__(self, members, *, hub=None, patience=QUICK, fingerprints=None, session="job 1"):
+    def __init__(self, members, *, hub=None, timeouts=QUICK, fingerprints=None, session="job 1"):
         self.members = dict(members)
         self.names = sorted(set(members.values()))
         self.hub = hub or MemoryHub()
-        self.patience = patience
+        self.timeouts = timeouts
         self.fingerprints = fingerprints or {}
         self.session = session
         self.keys = {name: OrganisationKey.generate() for name in self.names}
@@ -52,12 +52,12 @@ class Sites:
         """The sealed line of one site."""
         pinned = {name: key.public for name, key in self.keys.items() if name != site}
         return SecureTransport(
-            self.hub.line(site),
+            self.hub.transport(site),
             self.keys[site],
             pinned,
             session=self.session,
             fingerprint=self.fingerprints.get(site, "the job"),
-            attempts=self.patience.attempts,
+            attempts=self.timeouts.attempts,
         )
 
     def start(self, script, names=None):
@@ -71,7 +71,7 @@ class Sites:
     def _run(self, name, script):
         ended = Ended()
         try:
-            with SiteEngine(self.members, self.line(name), self.patience) as engine:
+            with SiteEngine(self.members, self.line(name), self.timeouts) as engine:
                 ended.value = script(engine)
         except BaseException as error:
             ended.error = error

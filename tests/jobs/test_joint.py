@@ -13,8 +13,8 @@ import fedsift as fs
 from fedsift.config.toml_write import toml_text
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.data.remote_table import RemoteTable, TargetOutline
-from fedsift.deploy.letters import sign_job
-from fedsift.deploy.member import Member
+from fedsift.deploy.job_signature import sign_job
+from fedsift.deploy.member import JobMember
 from fedsift.deploy.site import OWN_FILE, make_site
 from fedsift.deploy.site_files import HUB, HUB_FILE, SITE_FILE, public_text
 from fedsift.errors import (
@@ -227,15 +227,16 @@ class Federation:
         """Every member's report."""
         text = self.job.to_text()
         publics = {name: key.public for name, key in self.keys.items()}
-        warrants = sign_job(text, SUBMITTER, self.submitter, publics)
+        signatures = sign_job(text, SUBMITTER, self.submitter, publics)
         hub, reports = MemoryHub(), {}
         members = {
-            name: Member(name, self.folder / name, text, warrants, session="run 1")
+            name: JobMember(name, self.folder / name, text, signatures, session="run 1")
             for name in self.keys
         }
         threads = [
             threading.Thread(
-                target=lambda n=name, m=member: reports.update({n: m.run(hub.line(n))}), daemon=True
+                target=lambda n=name, m=member: reports.update({n: m.run(hub.transport(n))}),
+                daemon=True,
             )
             for name, member in members.items()
             if member.takes_part
@@ -329,7 +330,7 @@ class TestMembers:
 
         reports = federation.run()
 
-        error = reports["bank"].error()
+        error = reports["bank"].to_error()
         assert isinstance(error, PolicyViolation)
         assert word in str(error)
         assert "not set free" in str(error)
@@ -341,7 +342,7 @@ class TestMembers:
         federation = Federation(tmp_path, job, tables, bank={"data": {"label": "paid"}})
         (tmp_path / "shop" / "data.csv").write_bytes(bytes(range(256)))
 
-        error = federation.run()["bank"].error()
+        error = federation.run()["bank"].to_error()
 
         assert isinstance(error, PartyFailed)
         assert error.party == "shop"
@@ -382,7 +383,7 @@ class TestMembers:
         tables = {"bank": frame[["income", "paid"]], "shop": frame[["visits"]]}
         federation = Federation(tmp_path, job, tables, bank={"data": {"label": "paid"}})
 
-        error = federation.run()["bank"].error()
+        error = federation.run()["bank"].to_error()
 
         assert isinstance(error, PolicyViolation)
         assert "without encryption" in str(error)
@@ -420,7 +421,7 @@ class TestMembers:
         federation.job = msgspec.structs.replace(federation.job, resume=True)
         resumed = federation.run()
 
-        assert isinstance(broken.error(), PartyFailed)
+        assert isinstance(broken.to_error(), PartyFailed)
         assert [report.code for report in resumed.values()] == [""] * 4
         results = [
             msgspec.json.decode(raw, type=SelectionResult) for raw in (whole, resumed[HUB].result)

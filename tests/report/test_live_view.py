@@ -130,7 +130,7 @@ def test_many_steps_stay_few(view):
         view.epoch(
             {"epoch": number, "max_epochs": 9999, "open_features": 3, "validation_loss": 0.5}
         )
-    assert len(view._desk.news().steps) <= MOST_STEPS
+    assert len(view._tracker.snapshot().steps) <= MOST_STEPS
     shown = view.state()["parts"]
     assert f"Epoch {5 * MOST_STEPS} of 9999" in shown["progress"]
     assert "Open gates" in shown["steps"]
@@ -141,7 +141,7 @@ def test_news_of_a_run_elsewhere_is_shown_until_its_result_is_there():
     desk.message(Progress(2, EVIL, "bank", "Scores", 1_500_000, ROW))
     desk.epoch({"epoch": 0, "max_epochs": 4, "open_features": 3, "validation_loss": 0.5})
     view = LiveView("test")
-    view.show(desk.news())
+    view.show(desk.snapshot())
     shown = view.state()["parts"]
 
     assert "1.5 MB" in shown["progress"]
@@ -164,7 +164,7 @@ def test_every_step_of_a_chain_has_a_course_of_its_own():
 
     class Watching(LiveView):
         def begin(self, *step):
-            courses.append(view._desk.news())
+            courses.append(view._tracker.snapshot())
             view.begin(*step)
 
         def step(self, entry):
@@ -180,7 +180,7 @@ def test_every_step_of_a_chain_has_a_course_of_its_own():
         ("", 0),
         ("1 of 2, interaction", 4),
     ]
-    assert len(view._desk.news().steps) == 2
+    assert len(view._tracker.snapshot().steps) == 2
     assert "2 of 2, interaction" in view.state()["parts"]["progress"]
 
 

@@ -3,8 +3,8 @@
 """The echo at sites of a real federation, by an executor that these sites alone accept.
 
 A site runs the classes that its own list names, and no list of a start-up kit names this one: the
-benchmark adds it to the lists of the federation that it makes for itself. Warrants, certificates,
-sealed lines, hub and submission are those of any job.
+benchmark adds it to the lists of the federation that it makes for itself. Signatures, certificates,
+secure transports, hub and submission are those of any job.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from nvflare.apis.fl_context import FLContext
 from benchmarks.suites.runtime.echo import PROTOCOL, Steps, build_nodes
 from fedsift.config.job import load_job
 from fedsift.data import catalog
-from fedsift.deploy.flare.executor import LETTER_SUFFIX, SiteExecutor
+from fedsift.deploy.flare.executor import SiteExecutor
 from fedsift.deploy.flare.files import RESOURCES
 from fedsift.deploy.flare.hub_session import HubSession
 from fedsift.deploy.flare.job_folder import job_folder
+from fedsift.deploy.flare.wire import REPORT_SUFFIX
+from fedsift.deploy.job_signature import sign_job
 from fedsift.deploy.kits import Kit
-from fedsift.deploy.letters import open_report, sign_job, telling
+from fedsift.deploy.sealed_reports import Report, choose_report, open_report
 from fedsift.deploy.site import Site
 from fedsift.deploy.site_files import HUB, load_site
 from fedsift.engine import Engine
@@ -44,12 +46,12 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EchoSite(Site):
-    """A site as it is in any job, which plays the echo instead of the job's method."""
+    """A site as it is in any job, which runs the echo instead of the job's method."""
 
     steps: Steps = ()
 
     def run(self, engine: Engine, observer: Observer | None = None) -> bytes | None:
-        """Play the echo; the first party calls."""
+        """Run the echo; the first party calls."""
         caller, wall = self.job.parties
         nodes = build_nodes(caller, wall, self.steps, engine.home)
         value = engine.run(PROTOCOL, nodes, observer=observer).value
@@ -57,25 +59,24 @@ class EchoSite(Site):
 
 
 class EchoExecutor(SiteExecutor):
-    """Accepts a job as any site does, then plays the echo.
+    """Accepts a job as any site does, then runs the echo.
 
     Parameters
     ----------
-    job, warrants
+    job, signatures
         As of any job.
     steps : sequence of (size, rounds)
     """
 
-    def __init__(self, job: str, warrants: Mapping[str, str], steps: Steps) -> None:
-        super().__init__(job, warrants)
+    def __init__(self, job: str, signatures: Mapping[str, str], steps: Steps) -> None:
+        super().__init__(job, signatures)
         self._steps = [(int(size), int(rounds)) for size, rounds in steps]
 
     def _prepare(self, fl_ctx: FLContext) -> str:
         refused = super()._prepare(fl_ctx)
         if self._member is not None:
-            site = self._member.work
-            assert isinstance(site, Site)
-            self._member.work = EchoSite(site.job, site.settings, site.key, self._steps)
+            site = self._member.site
+            self._member.site = EchoSite(site.job, site.settings, site.key, self._steps)
         return refused
 
 
@@ -108,18 +109,18 @@ def submit_echo(kit: Kit, path: Path, steps: Steps, limit_seconds: float) -> lis
     )
     text, key = job.to_text(), settings.key()
     members = {name: settings.pinned[name] for name in (HUB, *job.parties)}
-    warrants = sign_job(text, kit.name, key, members)
-    with HubSession(kit) as session, job_folder("echo", text, warrants, job.parties) as folder:
+    signatures = sign_job(text, kit.name, key, members)
+    with HubSession(kit) as session, job_folder("echo", text, signatures, job.parties) as folder:
         _put_echo(folder, steps)
         job_id = session.ask("submit", folder=str(folder))["job"]
-        letters = _letters(session, job_id, limit_seconds)
+        sealed = _download_reports(session, job_id, limit_seconds)
     opened = [
-        open_report(letter, kit.name, key, name, members[name], text)
-        for name, letter in letters.items()
+        open_report(Report, one, kit.name, key, name, members[name], text)
+        for name, one in sealed.items()
     ]
-    report = telling(opened)
+    report = choose_report(opened)
     if report is None or report.result is None:
-        raise _no_echo("it ended without one") if report is None else report.error()
+        raise _no_echo("it ended without one") if report is None else report.to_error()
     found: list[dict[str, Any]] = msgspec.json.decode(report.result)
     return found
 
@@ -134,7 +135,7 @@ def _put_echo(folder: Path, steps: Steps) -> None:
         path.write_text(json.dumps(config), encoding="utf-8")
 
 
-def _letters(session: HubSession, job_id: str, limit_seconds: float) -> dict[str, bytes]:
+def _download_reports(session: HubSession, job_id: str, limit_seconds: float) -> dict[str, bytes]:
     """What the members left for the submitter, once the job is over."""
     deadline = time.monotonic() + limit_seconds
     while not str(session.ask("status", job=job_id)["status"]).startswith("FINISHED"):
@@ -145,8 +146,8 @@ def _letters(session: HubSession, job_id: str, limit_seconds: float) -> dict[str
     with tempfile.TemporaryDirectory(prefix="fedsift-echo-") as folder:
         place = Path(session.ask("download", job=job_id, folder=folder)["folder"])
         return {
-            path.name.removesuffix(LETTER_SUFFIX): path.read_bytes()
-            for path in place.rglob(f"*{LETTER_SUFFIX}")
+            path.name.removesuffix(REPORT_SUFFIX): path.read_bytes()
+            for path in place.rglob(f"*{REPORT_SUFFIX}")
         }
 
 

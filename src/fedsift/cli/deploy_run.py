@@ -141,7 +141,7 @@ def _hub_seen_by(kit: Kit) -> dict[str, Any]:
     from fedsift.deploy.flare.hub_session import HubSession
 
     with HubSession(kit) as session:
-        members = session.connected()
+        members = session.find_connected()
         jobs = session.ask("jobs")["jobs"]
     return {
         "name": kit.name,

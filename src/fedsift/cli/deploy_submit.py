@@ -153,8 +153,8 @@ def _watching(screen: Console, *, quiet: bool) -> Iterator[Watcher | None]:
 
 def _line(state: JobState) -> str:
     parts = [shown(state.status.lower())]
-    if state.stage:
-        parts.append(f"protocol {state.stage}, round {state.round_number}")
+    if state.protocol_number:
+        parts.append(f"protocol {state.protocol_number}, round {state.round_number}")
     if state.finished:
         parts.append(f"done: {shown(', '.join(state.finished))}")
     return f"{'; '.join(parts)} ({state.seconds:.0f} s)"

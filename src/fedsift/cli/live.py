@@ -44,13 +44,13 @@ class Page:
         if self._view is not None:
             self._submitted = True
             facts: dict[str, object] = {"job": state.job_id, "state": state.status.lower()}
-            if state.stage:
-                facts |= {"protocol": state.stage, "round": state.round_number}
+            if state.protocol_number:
+                facts |= {"protocol": state.protocol_number, "round": state.round_number}
             if state.finished:
                 facts["done"] = ", ".join(state.finished)
             self._view.tell(**facts)
-            if state.news is not None:
-                self._view.show(state.news)
+            if state.progress is not None:
+                self._view.show(state.progress)
 
     def finish(self, result: SelectionResult) -> None:
         """Show the result."""

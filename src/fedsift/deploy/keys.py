@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sealing keys: made by their owner, pinned by the others.
 
-The certificates of FLARE say who may connect. What members tell each other is sealed with keys that
+The certificates of FLARE say who may connect. What members send each other is sealed with keys that
 no authority signs: every member makes its own, hands the public part around by a way the others
 trust, and pins theirs. So neither the hub nor the keeper of the authority can read or forge it.
 """

@@ -35,15 +35,14 @@ from fedsift.deploy.keys import make_key, pin_keys
 from fedsift.deploy.project import Project
 from fedsift.deploy.provision import Provisioned, provision
 from fedsift.deploy.site_files import (
-    HEARTBEAT_SECONDS,
     HUB,
     HUB_FILE,
-    IDLE_SECONDS,
     KEY_FILE,
     SITE_FILE,
     SUBMITTER_FILE,
     write_sections,
 )
+from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import ConfigError, FileProblem
 
 KIT_FILE = "fedsift-kit.toml"
@@ -248,7 +247,10 @@ def _write_kit(project: Project, name: str, made: Provisioned, folder: Path) -> 
     submitters = tuple(person.name for person in project.submitters)
     shared = (project.name, project.host, project.port, project.organisations, submitters)
     _describe(Kit(folder, kind, name, *shared))
-    limits = {"idle_seconds": IDLE_SECONDS, "heartbeat_seconds": HEARTBEAT_SECONDS}
+    limits = {
+        "idle_seconds": DEFAULT_TIMEOUTS.idle_seconds,
+        "heartbeat_seconds": DEFAULT_TIMEOUTS.hold_seconds,
+    }
     kept = {"checkpoint": "checkpoints", "output": "results"}
     write_sections(
         local / "fedsift" / _SETTINGS_FILE[kind],

@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from fedsift.deploy import processes
@@ -23,6 +22,7 @@ from fedsift.deploy.kits import Kit, make_kits
 from fedsift.deploy.party import PartyData, PartyFacts, set_party
 from fedsift.deploy.project import Project, Submitter
 from fedsift.deploy.site_files import HUB, read_sections, settings_file, write_sections
+from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -92,12 +92,7 @@ class LocalFederation:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @classmethod
@@ -138,7 +133,7 @@ class LocalFederation:
         """Give an organisation other data or another policy, for the jobs to come."""
         return set_party(self.kits[name], data, policy or {})
 
-    def start(self, timeout_seconds: float = processes.START_SECONDS) -> None:
+    def start(self, timeout_seconds: float = DEFAULT_TIMEOUTS.member_start_seconds) -> None:
         """Start all members and wait until they are connected."""
         for name in self.members:
             processes.start(self.kits[name])
@@ -176,19 +171,9 @@ class LocalFederation:
         processes.wait_until_gone(pids)
         return pids
 
-    def suspend(self, name: str) -> tuple[int, ...]:
-        """Freeze all processes of a member, as a machine does that hangs."""
-        pids = self.pids(name)
-        processes.send(pids, signal.SIGSTOP)
-        return pids
-
-    def resume(self, name: str) -> tuple[int, ...]:
-        """Let a frozen member go on."""
-        pids = self.pids(name)
-        processes.send(pids, signal.SIGCONT)
-        return pids
-
-    def restart(self, name: str, timeout_seconds: float = processes.START_SECONDS) -> None:
+    def restart(
+        self, name: str, timeout_seconds: float = DEFAULT_TIMEOUTS.member_start_seconds
+    ) -> None:
         """Stop a member, whatever is left of it, and start it again."""
         kit = self.kits[name]
         processes.stop(kit)

@@ -1,74 +1,23 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""A member's part in one job, whatever engine carries it: check, play, report."""
+"""A member's part in one job, whatever carries the messages: check, run, report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
-from fedsift.crypto.envelope import OrganisationKey
-from fedsift.deploy.failures import log_failure
-from fedsift.deploy.letters import (
-    Report,
-    fingerprint_of,
-    seal_news,
-    seal_report,
-    verify_job,
-)
+from fedsift.deploy.failure_log import log_failure
+from fedsift.deploy.job_signature import fingerprint_of, verify_job
+from fedsift.deploy.sealed_reports import Report, seal_report
 from fedsift.deploy.site import make_site
-from fedsift.engine.api import Engine
-from fedsift.engine.observer import Observer
 from fedsift.engine.remote.engine import SiteEngine
 from fedsift.engine.remote.secure_transport import SecureTransport
-from fedsift.engine.remote.transport import Timeouts, Transport
+from fedsift.engine.remote.transport import Transport
 from fedsift.engine.snapshot import ProgressSnapshot, ProgressTracker
 
 
-class SiteWork(Protocol):
-    """What a member brings to a job, all of it from its own settings.
-
-    ``fedsift.deploy.site.make_site(folder, job, name)`` makes one: ``folder`` holds the member's
-    settings, ``job`` is the text of the job, ``name`` is the member.
-    """
-
-    @property
-    def members(self) -> Mapping[str, str]:
-        """Party -> member that plays it, for every party of the job."""
-        ...
-
-    @property
-    def key(self) -> OrganisationKey:
-        """The member's own key."""
-        ...
-
-    @property
-    def pinned(self) -> Mapping[str, bytes]:
-        """Public keys of the other members."""
-        ...
-
-    @property
-    def submitter(self) -> tuple[str, bytes]:
-        """Who submits such a job, and the public key that is pinned here for that."""
-        ...
-
-    @property
-    def patience(self) -> Timeouts:
-        """How long to wait for the others."""
-        ...
-
-    @property
-    def tells_news(self) -> bool:
-        """Whether the submitter watches, and is told by this member how far the job is."""
-        ...
-
-    def run(self, engine: Engine, observer: Observer | None = None) -> bytes | None:
-        """Do this member's part; only the coordinator returns the encoded result."""
-        ...
-
-
-class Member:
+class JobMember:
     """One member in one job.
 
     Parameters
@@ -78,72 +27,74 @@ class Member:
         The member's own settings.
     job : str
         The text of the job.
-    warrants : mapping of str to str
-        The submitter's word, by member.
+    signatures : mapping of str to str
+        The submitter's signatures of the job, by member.
     session : str
         Names this run of the job.
     """
 
     def __init__(
-        self, name: str, folder: Path, job: str, warrants: Mapping[str, str], session: str
+        self, name: str, folder: Path, job: str, signatures: Mapping[str, str], session: str
     ) -> None:
         self.name = name
         self._job = job
         self._session = session
-        # The only code that a job can start; it is not the job's choice.
-        work: SiteWork = make_site(folder, job, name)
-        submitter, public = work.submitter
-        verify_job(job, name, work.key, submitter, public, warrants.get(name, ""))
-        self.work = work
+        self.site = make_site(folder, job, name)
+        submitter, public = self.site.submitter
+        verify_job(job, name, self.site.key, submitter, public, signatures.get(name, ""))
         self._engine: SiteEngine | None = None
-        self._desk = ProgressTracker(name) if work.tells_news else None
-        self._told = 0
+        self._tracker = ProgressTracker(name) if self.site.reports_progress else None
+        self._reported = 0
 
     @property
     def takes_part(self) -> bool:
-        """Whether any party of the job is played here; the hub may have none."""
-        return self.name in self.work.members.values()
+        """Whether any party of the job lives here; the hub may have none."""
+        return self.name in self.site.members.values()
 
     @property
-    def progress(self) -> tuple[int, int] | None:
-        """Stage and round, while this member drives."""
+    def driving(self) -> tuple[int, int] | None:
+        """Number of the protocol that this member drives, and its round."""
         return None if self._engine is None else self._engine.driving
 
-    def run(self, line: Transport) -> Report:
-        """Play this member's part to the end, whichever that is."""
+    def run(self, transport: Transport) -> Report:
+        """Run this member's part to the end, whichever that is."""
+        site = self.site
         try:
-            sealed = SecureTransport(
-                line,
-                self.work.key,
-                self.work.pinned,
+            secure = SecureTransport(
+                transport,
+                site.key,
+                site.pinned,
                 session=self._session,
                 fingerprint=fingerprint_of(self._job),
-                attempts=self.work.patience.attempts,
+                attempts=site.timeouts.attempts,
             )
-            with SiteEngine(self.work.members, sealed, self.work.patience) as engine:
+            with SiteEngine(site.members, secure, site.timeouts) as engine:
                 self._engine = engine
-                result = self.work.run(engine, self._desk)
+                result = site.run(engine, self._tracker)
         except Exception as error:
             log_failure(error)
-            return Report.of_error(self.name, error, drove=self.progress is not None)
+            return Report.from_error(self.name, error, drove=self.driving is not None)
         return Report(self.name, result)
 
-    def news(self) -> bytes:
-        """What has happened so far, sealed for the submitter; nothing if it knows that already.
+    def seal_progress(self) -> bytes:
+        """Seal what has happened so far for the submitter; empty if nothing is new.
 
-        News is a courtesy: what goes wrong with it is no reason to end a job.
+        Progress is a courtesy: what goes wrong with it is no reason to end a job.
         """
         try:
-            news = ProgressSnapshot() if self._desk is None else self._desk.news()
-            if news.number <= self._told:
+            snapshot = ProgressSnapshot() if self._tracker is None else self._tracker.snapshot()
+            if snapshot.number <= self._reported:
                 return b""
-            sealed = seal_news(news, self.name, self.work.key, *self.work.submitter, self._job)
+            sealed = self._seal(snapshot)
         except Exception as error:
             log_failure(error)
             return b""
-        self._told = news.number
+        self._reported = snapshot.number
         return sealed
 
-    def letter(self, report: Report) -> bytes:
-        """A report, sealed for the submitter."""
-        return seal_report(report, self.work.key, *self.work.submitter, self._job)
+    def seal_report(self, report: Report) -> bytes:
+        """Seal a report for the submitter; empty if there is nothing to say."""
+        return self._seal(report) if report.result or report.code else b""
+
+    def _seal(self, report: Report | ProgressSnapshot) -> bytes:
+        return seal_report(report, self.name, self.site.key, *self.site.submitter, self._job)

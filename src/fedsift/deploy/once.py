@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""A member plays its part in a submitted job once.
+"""A member runs its part in a submitted job once.
 
-A hub keeps jobs together with the submitter's warrants and could start one again and again, to
+A hub keeps jobs together with the submitter's signatures and could start one again and again, to
 average out what methods round or add on purpose. Every submission has a number of its own, so a job
 that was seen before is a repetition and nothing else.
 """
@@ -17,8 +17,8 @@ from fedsift.errors import BadEnvelope, FileProblem
 SEEN_FILE = "seen-jobs.txt"
 
 
-def play_once(folder: Path, fingerprint: str) -> None:
-    """Take note of a job, or refuse it because it was noted before.
+def accept_once(folder: Path, fingerprint: str) -> None:
+    """Note a job, or refuse it because it was noted before.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,30 +93,24 @@ def check_data(name: str, data: PartyData) -> PartyFacts:
         The organisation, for error messages.
     data : PartyData
     """
-    from fedsift.data import PartyTable
-    from fedsift.data.sources import read_source
+    from fedsift.data.part import read_part
 
-    texts = (*data.id_columns, *data.categorical)
-    raw = read_source(data.path, party=name, text_columns=texts, index_columns=data.id_columns)
-    kept: Sequence[str] = [n for n in raw.names if n != data.label]
-    if data.label is not None:
-        raw.column(data.label, name)
-    if data.columns is not None:
-        if data.label in data.columns:
-            raise ConfigError(
-                f"{data.label!r} is named both as the label and among the columns.",
-                "A column is the label or a feature.",
-                "Leave it out of one of the two.",
-            )
-        kept = [*data.id_columns, *data.columns]
-    table = PartyTable.from_any(
-        raw.only(dict.fromkeys(kept), name),
-        name=name,
-        ids=list(data.id_columns) or None,
-        categorical=[column for column in data.categorical if column in kept],
+    if data.columns is not None and data.label in data.columns:
+        raise ConfigError(
+            f"{data.label!r} is named both as the label and among the columns.",
+            "A column is the label or a feature.",
+            "Leave it out of one of the two.",
+        )
+    part = read_part(
+        name,
+        data.path,
+        ids=data.id_columns,
+        label=data.label,
+        columns=data.columns,
+        categorical=data.categorical,
     )
-    features = {column.name: column.kind for column in table.columns}
-    return PartyFacts(table.n_rows, features)
+    columns = () if part.table is None else part.table.columns
+    return PartyFacts(part.n_rows, {column.name: column.kind for column in columns})
 
 
 def load_policy(path: Path, kinds: Collection[str] = ()) -> dict[str, Any]:

@@ -9,6 +9,7 @@ found by the kit's folder on their command line, so that stopping a member leave
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 
@@ -26,13 +27,8 @@ from fedsift.deploy.flare import files as flare_files
 from fedsift.deploy.kits import Kit
 from fedsift.deploy.provision import require_flare
 from fedsift.deploy.site_files import load_site
+from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import ConfigError, FileProblem, MemberDown
-
-HEARTBEAT_SECONDS = 5
-"""How often an organisation that waits for jobs tells the hub that it is there."""
-
-START_SECONDS = 90.0
-"""How long a member may take to come up; a loaded machine needs a part of it."""
 
 _RUN, _RECORD, _CONSOLE, _LOG = "run", "process.json", "console.log", "log.txt"
 _APPS = "nvflare.private.fed.app."
@@ -42,10 +38,7 @@ _MODULES = {
 }
 _JOB_MODULES = (_APPS + "server.runner_process", _APPS + "client.worker_process")
 _REGISTERED = b"Successfully registered client:"
-_POLL_SECONDS = 0.1
 _SAME_BIRTH_SECONDS = 2.0
-_JOB_NOTICE_SECONDS = 1.0
-_GRACE_SECONDS = 10.0
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -78,20 +71,14 @@ def start(kit: Kit) -> int:
     pid : int
     """
     command = command_of(kit)
-    console = _run_folder(kit) / _CONSOLE
-    handle = os.open(console, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    try:
+    with open_log(kit, _CONSOLE) as console, open(os.devnull, encoding="utf-8") as nothing:
         redirected = [
-            (os.POSIX_SPAWN_DUP2, nothing, 0),
-            (os.POSIX_SPAWN_DUP2, handle, 1),
-            (os.POSIX_SPAWN_DUP2, handle, 2),
+            (os.POSIX_SPAWN_DUP2, nothing.fileno(), 0),
+            (os.POSIX_SPAWN_DUP2, console.fileno(), 1),
+            (os.POSIX_SPAWN_DUP2, console.fileno(), 2),
         ]
         # A session of its own: Ctrl-C in this terminal must not reach it.
         pid = os.posix_spawn(command[0], command, os.environ, file_actions=redirected, setsid=True)
-    finally:
-        os.close(handle)
-        os.close(nothing)
     _record(kit, pid)
     return pid
 
@@ -142,7 +129,11 @@ def command_of(kit: Kit) -> list[str]:
         given = [*shared, "org=hub"]
     else:
         named = [f"uid={kit.name}", f"org={kit.name.replace('-', '_')}"]
-        given = [*shared, *named, f"heart_beat_interval={HEARTBEAT_SECONDS}"]
+        given = [
+            *shared,
+            *named,
+            f"heart_beat_interval={DEFAULT_TIMEOUTS.member_heartbeat_seconds}",
+        ]
     arguments = ["-m", str(kit.folder), "-s", settings, "--set", *given]
     return [sys.executable, "-u", "-m", module, *arguments]
 
@@ -151,13 +142,7 @@ def check_ready(kit: Kit) -> None:
     """Refuse a kit whose settings are not complete: data, own key, keys of the others."""
     settings = load_site(kit.settings)
     settings.key()
-    missing = [name for name in kit.members if name not in (kit.name, *settings.pinned)]
-    if missing:
-        raise ConfigError(
-            f"{kit.name!r} has not pinned the keys of: {', '.join(missing)}.",
-            "What members tell each other is sealed with keys pinned beforehand.",
-            "Get their key files and run 'fedsift deploy pin'.",
-        )
+    settings.find_keys(name for name in kit.members if name != kit.name)
     if not settings.submitters:
         raise ConfigError(
             f"{kit.name!r} accepts no submitter.",
@@ -166,7 +151,7 @@ def check_ready(kit: Kit) -> None:
         )
 
 
-def wait_until_up(kit: Kit, timeout_seconds: float = START_SECONDS) -> None:
+def wait_until_up(kit: Kit, timeout_seconds: float = DEFAULT_TIMEOUTS.member_start_seconds) -> None:
     """Wait until the hub listens, or until an organisation has registered with it."""
     deadline = time.monotonic() + timeout_seconds
     while not _is_up(kit):
@@ -184,13 +169,13 @@ def wait_until_up(kit: Kit, timeout_seconds: float = START_SECONDS) -> None:
                 else "It must listen for the organisations.",
                 f"See 'fedsift deploy logs {kit.folder}'; it goes on trying.",
             )
-        time.sleep(_POLL_SECONDS)
+        time.sleep(DEFAULT_TIMEOUTS.process_poll_seconds)
 
 
 def status(kit: Kit) -> Running | None:
-    """The running process of a kit, if there is one."""
-    record = _recorded(kit)
-    if record is None or _alive(record) is None:
+    """Return the running process of a kit, if there is one."""
+    record, process = _find_process(kit)
+    if record is None or process is None:
         return None
     return Running(record.pid, record.born, job_pids(kit))
 
@@ -199,7 +184,7 @@ def job_pids(kit: Kit) -> tuple[int, ...]:
     """Processes that carry jobs for this member, whoever their parent is by now."""
     import psutil
 
-    record = _recorded(kit)
+    record, _ = _find_process(kit)
     folders = {str(kit.folder), str(kit.folder.resolve())} | ({record.folder} if record else set())
     found = []
     for process in psutil.process_iter(["cmdline", "status"]):
@@ -211,18 +196,17 @@ def job_pids(kit: Kit) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def stop(kit: Kit, grace_seconds: float = _GRACE_SECONDS) -> tuple[int, ...]:
+def stop(kit: Kit, grace_seconds: float = DEFAULT_TIMEOUTS.process_end_seconds) -> tuple[int, ...]:
     """End a member and the jobs it carries; the numbers of the processes that were ended."""
     import psutil
 
     ended: list[int] = []
     jobs = _processes(job_pids(kit))
     if jobs:
-        # First the jobs: the member's own process then tells the hub, and others need not wait.
+        # First the jobs: the member's own process then informs the hub, and others need not wait.
         ended += _end(jobs, grace_seconds)
-        time.sleep(_JOB_NOTICE_SECONDS)
-    record = _recorded(kit)
-    parent = _alive(record) if record else None
+        time.sleep(DEFAULT_TIMEOUTS.job_end_notice_seconds)
+    _, parent = _find_process(kit)
     if parent is not None:
         ended += _end([parent], grace_seconds)
     ended += _end(_processes(job_pids(kit)), grace_seconds)
@@ -237,13 +221,14 @@ def stop(kit: Kit, grace_seconds: float = _GRACE_SECONDS) -> tuple[int, ...]:
     return tuple(ended)
 
 
-def stop_all(kits: Iterable[Kit], grace_seconds: float = _GRACE_SECONDS) -> None:
-    """End several members at once, where nobody is left who would have to be told."""
+def stop_all(
+    kits: Iterable[Kit], grace_seconds: float = DEFAULT_TIMEOUTS.process_end_seconds
+) -> None:
+    """End several members at once, where nobody is left who would have to know."""
     kits = list(kits)
     found = []
     for kit in kits:
-        record = _recorded(kit)
-        parent = _alive(record) if record else None
+        _, parent = _find_process(kit)
         found += ([] if parent is None else [parent]) + _processes(job_pids(kit))
     _end(found, grace_seconds)
     for kit in kits:
@@ -256,7 +241,9 @@ def send(pids: Iterable[int], number: int) -> None:
         _signal(process, number)
 
 
-def wait_until_gone(pids: Iterable[int], timeout_seconds: float = _GRACE_SECONDS) -> None:
+def wait_until_gone(
+    pids: Iterable[int], timeout_seconds: float = DEFAULT_TIMEOUTS.process_end_seconds
+) -> None:
     """Wait for processes to end, and take note of those that were ours."""
     import psutil
 
@@ -264,18 +251,24 @@ def wait_until_gone(pids: Iterable[int], timeout_seconds: float = _GRACE_SECONDS
 
 
 def log_files(kit: Kit) -> tuple[Path, ...]:
-    """Where a member's log is, the most telling file first."""
+    """Return a member's logs, the one that says most first."""
     places = (kit.folder / _LOG, kit.folder / _RUN / _CONSOLE)
     return tuple(path for path in places if path.is_file())
 
 
+def open_log(kit: Kit, name: str) -> TextIO:
+    """Open an empty log in a kit, readable by its owner alone."""
+    path = _run_folder(kit) / name
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    return os.fdopen(handle, "w", encoding="utf-8")
+
+
 def port_of(kit: Kit) -> int:
-    """The hub's port as FLARE's files in the kit have it."""
-    name = {"hub": "fed_server.json", "organisation": "fed_client.json"}.get(kit.kind)
-    if name is None:
-        content = msgspec.json.decode((kit.folder / "startup" / "fed_admin.json").read_bytes())
-        return int(content["admin"]["port"])
+    """Read the hub's port from FLARE's files in the kit."""
+    _, name = _MODULES.get(kit.kind, ("", "fed_admin.json"))
     content = msgspec.json.decode((kit.folder / "startup" / name).read_bytes())
+    if "admin" in content:
+        return int(content["admin"]["port"])
     return int(content["servers"][0]["service"]["target"].rpartition(":")[2])
 
 
@@ -301,7 +294,9 @@ def _refuse_taken_port(kit: Kit) -> None:
 
 def _answers(port: int) -> bool:
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1.0):
+        with socket.create_connection(
+            ("127.0.0.1", port), timeout=DEFAULT_TIMEOUTS.port_check_seconds
+        ):
             return True
     except OSError:
         return False
@@ -327,24 +322,22 @@ def _record(kit: Kit, pid: int) -> None:
     (kit.folder / _RUN / _RECORD).write_bytes(msgspec.json.encode(record))
 
 
-def _recorded(kit: Kit) -> _Record | None:
-    try:
-        raw = (kit.folder / _RUN / _RECORD).read_bytes()
-        return msgspec.json.decode(raw, type=_Record)
-    except (OSError, msgspec.MsgspecError):
-        return None
-
-
-def _alive(record: _Record) -> Any:
-    """The recorded process, unless it is gone and its number was given to another."""
+def _find_process(kit: Kit) -> tuple[_Record | None, Any]:
+    """Return what is recorded of a kit's process, and that process if it still runs."""
     import psutil
 
     try:
+        raw = (kit.folder / _RUN / _RECORD).read_bytes()
+        record = msgspec.json.decode(raw, type=_Record)
+    except (OSError, msgspec.MsgspecError):
+        return None, None
+    try:
         process = psutil.Process(record.pid)
         same = abs(process.create_time() - record.born) < _SAME_BIRTH_SECONDS
-        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        # The number of a process that is gone may have been given to another.
+        return record, process if same and process.status() != psutil.STATUS_ZOMBIE else None
     except psutil.Error:
-        return None
+        return record, None
 
 
 def _processes(pids: Iterable[int]) -> list[Any]:
@@ -352,10 +345,8 @@ def _processes(pids: Iterable[int]) -> list[Any]:
 
     found = []
     for pid in pids:
-        try:
+        with contextlib.suppress(psutil.Error):
             found.append(psutil.Process(pid))
-        except psutil.Error:
-            continue
     return found
 
 
@@ -376,7 +367,5 @@ def _end(processes: list[Any], grace_seconds: float) -> list[int]:
 def _signal(process: Any, number: int) -> None:
     import psutil
 
-    try:
+    with contextlib.suppress(psutil.Error):
         process.send_signal(number)
-    except psutil.Error:
-        return

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""News of a job that its submitter watches: sealed by the coordinator, passed on by the hub."""
+"""The progress of a watched job: sealed by the coordinator, passed on by the hub."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
+from fedsift.deploy.flare import wire
 from fedsift.deploy.kits import Kit
-from fedsift.deploy.letters import open_news
+from fedsift.deploy.sealed_reports import open_report
 from fedsift.deploy.site_files import HUB, SiteSettings
 from fedsift.engine.snapshot import ProgressSnapshot
 from fedsift.errors import BadEnvelope
 from fedsift.jobs.spec import JointJob
 
 
-def coordinator_of(text: str) -> str:
-    """The member that leads a job, and whose word counts."""
+def find_coordinator(text: str) -> str:
+    """Return the member that leads a job, and whose result counts."""
     job = JointJob.from_text(text)
     return job.coordinator if job.coordinator in job.parties else HUB
 
 
 class ProgressReader:
-    """Opens what the hub passes on; news that is forged, repeated or old changes nothing.
+    """Opens what the hub passes on; what is forged, repeated or old changes nothing.
 
     Parameters
     ----------
@@ -35,26 +36,25 @@ class ProgressReader:
     """
 
     def __init__(self, kit: Kit, settings: SiteSettings, text: str) -> None:
-        self.coordinator = coordinator_of(text)
+        self.coordinator = find_coordinator(text)
         self.n_passed = 0
         self._kit, self._key, self._text = kit, settings.key(), text
         self._public = settings.pinned.get(self.coordinator)
         self._latest: ProgressSnapshot | None = None
 
-    def read(self, told: Mapping[str, Any]) -> ProgressSnapshot | None:
-        """The latest news, from an answer of the hub."""
-        count, sealed = told.get("n_news"), told.get("news")
+    def read(self, reply: Mapping[str, Any]) -> ProgressSnapshot | None:
+        """Return the latest snapshot, from a reply of the hub."""
+        count, snapshots = reply.get(wire.N_SNAPSHOTS), reply.get(wire.SNAPSHOTS)
         self.n_passed = count if isinstance(count, int) else 0
-        letter = sealed.get(self.coordinator) if isinstance(sealed, dict) else None
-        if isinstance(letter, str) and self._public is not None:
+        site = self.coordinator
+        text = snapshots.get(site) if isinstance(snapshots, dict) else None
+        if isinstance(text, str) and self._public is not None:
             try:
-                opened = base64.b64decode(letter, validate=True)
-                name = self._kit.name
-                news = open_news(
-                    opened, name, self._key, self.coordinator, self._public, self._text
-                )
+                sealed = base64.b64decode(text, validate=True)
+                names = (self._kit.name, self._key, site, self._public, self._text)
+                snapshot = open_report(ProgressSnapshot, sealed, *names)
             except (ValueError, BadEnvelope):
                 return self._latest
-            if self._latest is None or news.number > self._latest.number:
-                self._latest = news
+            if self._latest is None or snapshot.number > self._latest.number:
+                self._latest = snapshot
         return self._latest

@@ -7,7 +7,7 @@
 [project]
 name = "credit"
 
-[hub]                           # relays sealed messages, plays the neutral roles
+[hub]                           # relays sealed messages, runs the neutral roles
 host = "hub.example.org"        # the name every organisation dials
 port = 8002
 
@@ -38,7 +38,7 @@ SCHEMES = ("grpc", "http", "tcp")
 DEFAULT_PORT = 8002
 
 # Certificates carry the names, and FLARE gives some of them a meaning of its own; the rest are the
-# neutral parties of the methods, which the hub plays.
+# neutral parties of the methods, which live at the hub.
 RESERVED = (
     HUB,
     "server",

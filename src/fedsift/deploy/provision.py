@@ -83,13 +83,13 @@ def provision(project: Project, folder: Path, authority: Authority | None = None
         StaticFileBuilder(config_folder="config", scheme=project.scheme, require_signed_jobs=True),
         CertBuilder(root_valid_days=_ROOT_DAYS),
     ]
-    notes = _Notes()
+    log = _ErrorLog()
     with contextlib.redirect_stderr(io.StringIO()):  # FLARE prints its stack there
-        made = Provisioner(str(folder), builders).provision(_described(project), logger=notes)
+        made = Provisioner(str(folder), builders).provision(_described(project), logger=log)
     produced = made.get("current_prod_dir")
-    if produced is None or notes.errors:
+    if produced is None or log.errors:
         raise ConfigError(
-            f"FLARE could not make the certificates: {'; '.join(notes.errors) or 'no reason'}.",
+            f"FLARE could not make the certificates: {'; '.join(log.errors) or 'no reason'}.",
             "The names and the host of the project must suit FLARE.",
             "Mend the project file; nothing was written.",
         )
@@ -122,7 +122,7 @@ def _organisation(name: str) -> str:
     return name.replace("-", "_")
 
 
-class _Notes:
+class _ErrorLog:
     """Takes what FLARE would print, and keeps the errors."""
 
     def __init__(self) -> None:

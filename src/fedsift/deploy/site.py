@@ -23,13 +23,13 @@ import numpy as np
 from fedsift.config.toml_write import PRIVATE, write_text
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.data.part import Part, read_part
-from fedsift.deploy.failures import log_failure
-from fedsift.deploy.once import play_once
+from fedsift.deploy.failure_log import log_failure
+from fedsift.deploy.once import accept_once
 from fedsift.deploy.site_files import HUB, SiteSettings, load_site
-from fedsift.deploy.turns import taking_turns
+from fedsift.deploy.turns import hold_checkpoints
 from fedsift.engine import Engine
 from fedsift.engine.observer import Observer
-from fedsift.engine.remote.transport import Timeouts
+from fedsift.engine.timeouts import Timeouts
 from fedsift.errors import BadEnvelope, FileProblem, JobError, PolicyViolation
 from fedsift.jobs.chain_joint import run_chain
 from fedsift.jobs.chain_model import ChainModel
@@ -61,7 +61,7 @@ def make_site(folder: Path, job_text: str, name: str) -> Site:
     Returns
     -------
     site : Site
-        Whatever carries the messages calls :meth:`Site.run` with a player.
+        Whatever carries the messages calls :meth:`Site.run` with an engine.
     """
     settings = load_site(Path(folder))
     job = JointJob.from_text(job_text)
@@ -96,7 +96,7 @@ class Site:
 
     @property
     def members(self) -> dict[str, str]:
-        """Party -> member that plays it; neutral parties are played at the hub."""
+        """Party -> member where it lives; neutral parties live at the hub."""
         members = {party: party for party in self.job.parties}
         return members | dict.fromkeys(self.job.neutrals, HUB)
 
@@ -111,14 +111,14 @@ class Site:
         return self.job.submitter, self.settings.submitters[self.job.submitter]
 
     @property
-    def tells_news(self) -> bool:
+    def reports_progress(self) -> bool:
         """Whether the submitter watches, and this member leads the run and so knows the course."""
         return self.job.live and self.members[self.job.coordinator] == self.settings.name
 
     @property
-    def patience(self) -> Timeouts:
+    def timeouts(self) -> Timeouts:
         """How long to wait for the others."""
-        return Timeouts.of(self.settings.idle_seconds, self.settings.heartbeat_seconds)
+        return Timeouts.for_member(self.settings.idle_seconds, self.settings.heartbeat_seconds)
 
     @property
     def policy(self) -> Policy:
@@ -156,9 +156,9 @@ class Site:
             )
 
     def run(self, engine: Engine, observer: Observer | None = None) -> bytes | None:
-        """Play this member's part, once; the coordinator returns the encoded result."""
+        """Run this member's part, once; the coordinator returns the encoded result."""
         if self.job.nonce:
-            play_once(self.settings.folder, self.job.fingerprint)
+            accept_once(self.settings.folder, self.job.fingerprint)
         homes = {}
         for party in engine.home or ():
             data = party in self.job.parties
@@ -226,7 +226,7 @@ class Site:
             yield None
             return
         place = self.settings.checkpoint / self.job.run_key[:_KEY_LENGTH]
-        with taking_turns(place):
+        with hold_checkpoints(place):
             if not self.job.resume:
                 shutil.rmtree(place, ignore_errors=True)
             yield place

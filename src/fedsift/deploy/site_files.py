@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,15 +53,14 @@ from fedsift.config.parties import policy_in
 from fedsift.config.toml import TEXTS, Key, Kinds, TomlCheck
 from fedsift.config.toml_write import PRIVATE, toml_text, write_text
 from fedsift.crypto.envelope import OrganisationKey
-from fedsift.errors import FileProblem
+from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
+from fedsift.errors import ConfigError, FileProblem
 
 SITE_FILE, HUB_FILE, SUBMITTER_FILE = "site.toml", "hub.toml", "submitter.toml"
 KEY_FILE = "organisation.key"
 HUB = "hub"
-"""Name of the hub as a member; it plays the neutral roles of a method."""
+"""Name of the hub as a member; it runs the neutral roles of a method."""
 
-IDLE_SECONDS = 600.0
-HEARTBEAT_SECONDS = 5.0
 _KEY_BYTES = 32
 
 _SECTIONS: dict[str, Kinds] = {
@@ -122,10 +121,22 @@ class SiteSettings:
     pinned: Mapping[str, bytes] = field(default_factory=dict)
     submitters: Mapping[str, bytes] = field(default_factory=dict)
     drivers: tuple[str, ...] | None = None
-    idle_seconds: float = IDLE_SECONDS
-    heartbeat_seconds: float = HEARTBEAT_SECONDS
+    idle_seconds: float = DEFAULT_TIMEOUTS.idle_seconds
+    heartbeat_seconds: float = DEFAULT_TIMEOUTS.hold_seconds
     checkpoint: Path | None = None
     output: Path | None = None
+
+    def find_keys(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Return the pinned keys of some members; refused if one of them is not pinned."""
+        wanted = list(names)
+        missing = [name for name in wanted if name not in self.pinned]
+        if missing:
+            raise ConfigError(
+                f"{self.name!r} has not pinned the keys of: {', '.join(missing)}.",
+                "What members and submitters exchange is sealed with keys pinned beforehand.",
+                "Get their key files and run 'fedsift deploy pin'.",
+            )
+        return {name: self.pinned[name] for name in wanted}
 
     def key(self) -> OrganisationKey:
         """Read the organisation's secret key."""
@@ -191,8 +202,8 @@ def load_site(folder: Path) -> SiteSettings:
         pinned,
         submitters,
         None if drivers is None else tuple(drivers),
-        float(limits.get("idle_seconds", IDLE_SECONDS)),
-        float(limits.get("heartbeat_seconds", HEARTBEAT_SECONDS)),
+        float(limits.get("idle_seconds", DEFAULT_TIMEOUTS.idle_seconds)),
+        float(limits.get("heartbeat_seconds", DEFAULT_TIMEOUTS.hold_seconds)),
         checkpoint,
         output,
     )

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Submitting a job to a federation, watching it, and opening what it leaves for the submitter.
 
-The job goes to the hub with a warrant for every member, so that the hub cannot alter it. At the end
-the hub hands out sealed letters of the members: one holds the result, or all say why there is none.
-Nobody but the submitter can read them.
+The job goes to the hub signed for every member, so that the hub cannot alter it. At the end the hub
+hands out the members' sealed reports: one holds the result, or all say why there is none. Nobody
+but the submitter can read them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from fedsift.config.job import Job, load_job
+from fedsift.deploy.flare import wire
 from fedsift.deploy.flare.hub_session import HubRefused, HubSession
-from fedsift.deploy.flare.job_folder import job_folder, text_in
+from fedsift.deploy.flare.job_folder import job_folder, read_job_text
+from fedsift.deploy.job_signature import sign_job
 from fedsift.deploy.kits import Kit
-from fedsift.deploy.letters import Report, open_report, sign_job, telling
-from fedsift.deploy.progress_reader import ProgressReader, coordinator_of
+from fedsift.deploy.progress_reader import ProgressReader, find_coordinator
+from fedsift.deploy.sealed_reports import Report, choose_report, open_report
 from fedsift.deploy.site_files import HUB, SiteSettings, load_site
 from fedsift.engine.snapshot import ProgressSnapshot
+from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import (
     BadEnvelope,
     ConfigError,
@@ -43,14 +44,6 @@ from fedsift.jobs.spec import JointJob
 from fedsift.methods.registry import schemas
 from fedsift.result import SelectionResult
 
-LETTERS = "fedsift.letters"
-"""Command that the hub's part of a running job answers to its submitter."""
-
-LIMIT_SECONDS = 24 * 3600.0
-_POLL_SECONDS = 0.5
-_PATIENCE_SECONDS = 60.0
-_FORGOTTEN_SECONDS = 10.0
-_RESULT_FOLDER, _LETTER_SUFFIX, _STATUS_FILE = "fedsift", ".letter", "status.json"
 _NO_JOB_PROCESS = ("NoReply", "JobNotRunning", "InternalError")
 _REASONS = {
     "E105": "a file of its own cannot be read",
@@ -71,33 +64,33 @@ class JobState:
         FLARE's number of the job.
     status : str
         FLARE's word for it.
-    stage, round_number : int
-        Which protocol of the job is played, and its round; 0 if not known yet.
+    protocol_number, round_number : int
+        Which protocol of the job runs, and its round; 0 if not known yet.
     finished : tuple of str
         Members that are done.
     seconds : float
         Since it was submitted.
-    news : News, optional
+    progress : ProgressSnapshot, optional
         Of the coordinator, in a job that is watched live.
     """
 
     job_id: str
     status: str
-    stage: int = 0
+    protocol_number: int = 0
     round_number: int = 0
     finished: tuple[str, ...] = ()
     seconds: float = 0.0
-    news: ProgressSnapshot | None = None
+    progress: ProgressSnapshot | None = None
 
 
 Watcher = Callable[[JobState], None]
 
 
 @dataclass(frozen=True)
-class _Left:
+class _JobResult:
     """What a job left at the hub."""
 
-    letters: Mapping[str, bytes]
+    reports: Mapping[str, bytes]
     status: Mapping[str, Any]
     ended: str = ""
 
@@ -116,7 +109,7 @@ def submit_job(
     resume: bool = False,
     live: bool = False,
     watcher: Watcher | None = None,
-    limit_seconds: float = LIMIT_SECONDS,
+    limit_seconds: float = DEFAULT_TIMEOUTS.job_limit_seconds,
 ) -> SelectionResult:
     """Submit a job, wait for its end, and return the result.
 
@@ -129,10 +122,10 @@ def submit_job(
     resume : bool
         Go on with an interrupted run of the same job.
     live : bool
-        Have the coordinator tell on the way what the result tells at the end about counts, ledger
-        and course; ``watcher`` is told.
+        Have the coordinator report on the way what the result says at the end about counts, ledger
+        and course; ``watcher`` gets it.
     watcher : callable, optional
-        Told every change of the job's state.
+        Called at every change of the job's state.
     limit_seconds : float
         The job is ended if it takes longer.
 
@@ -142,38 +135,38 @@ def submit_job(
     """
     settings = load_site(kit.settings)
     parties = tuple(entry.name for entry in job.parties)
-    members = _members(kit, settings, parties)
+    members = _find_keys(kit, settings, parties)
     nonce = secrets.token_hex(16)
     joint = JointJob.from_job(job, submitter=kit.name, resume=resume, live=live, nonce=nonce)
     text = joint.to_text()
-    warrants = sign_job(text, kit.name, settings.key(), members)
-    watch = _Watch(
+    signatures = sign_job(text, kit.name, settings.key(), members)
+    watch = _JobWatch(
         kit, watcher, limit_seconds, ProgressReader(kit, settings, text) if live else None
     )
-    with HubSession(kit) as session, job_folder(job.method, text, warrants, parties) as folder:
-        _refuse_missing(session.connected(), parties)
+    with HubSession(kit) as session, job_folder(job.method, text, signatures, parties) as folder:
+        _refuse_missing(session.find_connected(), parties)
         job_id = session.ask("submit", folder=str(folder))["job"]
-        left = watch.until_done(session, job_id)
-    return _opened(left, kit, settings, text)
+        left = watch.wait(session, job_id)
+    return _open_result(left, kit, settings, text)
 
 
 def fetch(job_id: str, kit: Kit) -> SelectionResult:
-    """The result of a job that was submitted earlier and has ended."""
+    """Return the result of a job that was submitted earlier and has ended."""
     settings = load_site(kit.settings)
     with HubSession(kit) as session:
-        status = _status(session, job_id)
+        status = _ask_status(session, job_id)
         if not _is_over(status):
             raise ConfigError(
                 f"The job has not ended: {status}.",
                 "A result is there at the end of a job.",
                 "Ask again later, or watch it with 'fedsift deploy status'.",
             )
-        left, text = _downloaded(session, job_id)
-    return _opened(replace(left, ended=status), kit, settings, text)
+        left, text = _download(session, job_id)
+    return _open_result(replace(left, ended=status), kit, settings, text)
 
 
-def _members(kit: Kit, settings: SiteSettings, parties: tuple[str, ...]) -> dict[str, bytes]:
-    """Public keys of everybody who takes part in a job."""
+def _find_keys(kit: Kit, settings: SiteSettings, parties: tuple[str, ...]) -> dict[str, bytes]:
+    """Return the public keys of everybody who takes part in a job."""
     strangers = [name for name in parties if name not in kit.organisations]
     if strangers:
         raise ConfigError(
@@ -181,14 +174,7 @@ def _members(kit: Kit, settings: SiteSettings, parties: tuple[str, ...]) -> dict
             f"Its organisations are: {', '.join(kit.organisations)}.",
             "Name the parties of the job after the organisations.",
         )
-    missing = [name for name in (HUB, *parties) if name not in settings.pinned]
-    if missing:
-        raise ConfigError(
-            f"{kit.name!r} has not pinned the keys of: {', '.join(missing)}.",
-            "The submitter vouches for a job to every member, and checks who sealed the result.",
-            "Get their key files and run 'fedsift deploy pin'.",
-        )
-    return {name: settings.pinned[name] for name in (HUB, *parties)}
+    return settings.find_keys((HUB, *parties))
 
 
 def _refuse_missing(connected: Mapping[str, bool], parties: tuple[str, ...]) -> None:
@@ -201,8 +187,8 @@ def _refuse_missing(connected: Mapping[str, bool], parties: tuple[str, ...]) -> 
         )
 
 
-class _Watch:
-    """Follows one job; a hub that is away for a moment is dialled again."""
+class _JobWatch:
+    """Follows one job; a hub that is away for a moment is connected again."""
 
     def __init__(
         self,
@@ -215,32 +201,24 @@ class _Watch:
         self._kit = kit
         self._watcher = watcher
         self._limit_seconds = limit_seconds
+        self._timeouts = DEFAULT_TIMEOUTS
         self._start = time.monotonic()
-        self._told: JobState | None = None
+        self._shown: JobState | None = None
         self._unseen: float | None = None
 
-    def until_done(self, session: HubSession, job_id: str) -> _Left:
+    def wait(self, session: HubSession, job_id: str) -> _JobResult:
         """Wait for the end of a job; an interrupt or a time limit ends it."""
         try:
-            return self._followed(session, job_id)
+            return self._follow(session, job_id)
         except MemberDown:
-            return self._reconnected(job_id)
-        except BaseException:
-            _abort(session, job_id)
-            raise
+            return self._reconnect(job_id)
 
-    def _reconnected(self, job_id: str) -> _Left:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+    def _reconnect(self, job_id: str) -> _JobResult:
+        deadline = time.monotonic() + self._timeouts.reconnect_seconds
         while True:
             try:
                 with HubSession(self._kit) as session:
-                    try:
-                        return self._followed(session, job_id, again=True)
-                    except MemberDown:
-                        raise
-                    except BaseException:
-                        _abort(session, job_id)
-                        raise
+                    return self._follow(session, job_id, again=True)
             except MemberDown as error:
                 if time.monotonic() > deadline:
                     raise MemberDown(
@@ -248,22 +226,31 @@ class _Watch:
                         f"The job {job_id} may still be running.",
                         f"When the hub is back: 'fedsift deploy result {job_id}'.",
                     ) from None
-                time.sleep(_POLL_SECONDS)
+                time.sleep(self._timeouts.job_poll_seconds)
 
-    def _followed(self, session: HubSession, job_id: str, *, again: bool = False) -> _Left:
+    def _follow(self, session: HubSession, job_id: str, *, again: bool = False) -> _JobResult:
+        try:
+            return self._poll(session, job_id, again=again)
+        except MemberDown:
+            raise
+        except BaseException:
+            _abort(session, job_id)
+            raise
+
+    def _poll(self, session: HubSession, job_id: str, *, again: bool) -> _JobResult:
         while True:
-            status = _status(session, job_id)
+            status = _ask_status(session, job_id)
             if _is_over(status):
-                self._tell(JobState(job_id, status))
-                return replace(_downloaded(session, job_id)[0], ended=status)
+                self._show(JobState(job_id, status))
+                return replace(_download(session, job_id)[0], ended=status)
             passed = self._reader.n_passed if self._reader else 0
-            told = _told(session, job_id, LETTERS, passed) if status == "RUNNING" else None
-            news = self._reader.read(told or {}) if self._reader else None
-            self._tell(replace(_state(job_id, status, told or {}), news=news))
-            if told and told.get("done"):
-                return _Left(_decoded(told.get("letters", {})), told.get("status", {}))
+            reply = _ask_job(session, job_id, passed) if status == "RUNNING" else None
+            progress = self._reader.read(reply or {}) if self._reader else None
+            self._show(replace(_read_state(job_id, status, reply or {}), progress=progress))
+            if reply and reply.get(wire.DONE):
+                return _JobResult(_decode(reply.get(wire.SEALED, {})), reply.get(wire.STATUS, {}))
             if again:
-                waits = told is not None or status == "SUBMITTED"
+                waits = reply is not None or status == "SUBMITTED"
                 self._refuse_forgotten(session, job_id, seen=waits)
             if time.monotonic() - self._start > self._limit_seconds:
                 raise ProtocolError(
@@ -271,13 +258,13 @@ class _Watch:
                     "It was given a limit.",
                     "Raise it with --limit, or ask for less.",
                 )
-            time.sleep(_POLL_SECONDS)
+            time.sleep(self._timeouts.job_poll_seconds)
 
     def _refuse_forgotten(self, session: HubSession, job_id: str, *, seen: bool) -> None:
         """A hub that was started anew calls its old jobs running, though nobody runs them."""
         now = time.monotonic()
         self._unseen = None if seen else self._unseen or now
-        if self._unseen is None or now - self._unseen < _FORGOTTEN_SECONDS:
+        if self._unseen is None or now - self._unseen < self._timeouts.forgotten_seconds:
             return
         if job_id not in session.ask("info")["jobs"]:
             raise ProtocolError(
@@ -287,25 +274,25 @@ class _Watch:
                 "checkpoints.",
             )
 
-    def _tell(self, state: JobState) -> None:
-        if self._watcher is not None and state != self._told:
-            self._told = state
+    def _show(self, state: JobState) -> None:
+        if self._watcher is not None and state != self._shown:
+            self._shown = state
             seconds = time.monotonic() - self._start
             self._watcher(replace(state, seconds=seconds))
 
 
-def _state(job_id: str, status: str, told: Mapping[str, Any]) -> JobState:
-    seen = told.get("status", {})
+def _read_state(job_id: str, status: str, reply: Mapping[str, Any]) -> JobState:
+    seen = reply.get(wire.STATUS, {})
     return JobState(
         job_id,
         status,
-        int(seen.get("stage", 0)),
-        int(seen.get("round", 0)),
-        tuple(str(name) for name in seen.get("finished", ())),
+        int(seen.get(wire.PROTOCOL, 0)),
+        int(seen.get(wire.ROUND, 0)),
+        tuple(str(name) for name in seen.get(wire.FINISHED, ())),
     )
 
 
-def _status(session: HubSession, job_id: str) -> str:
+def _ask_status(session: HubSession, job_id: str) -> str:
     try:
         return str(session.ask("status", job=job_id)["status"])
     except HubRefused as error:
@@ -318,15 +305,16 @@ def _status(session: HubSession, job_id: str) -> str:
         ) from None
 
 
-def _told(session: HubSession, job_id: str, topic: str, data: int = 0) -> dict[str, Any] | None:
-    """What the hub's part of a running job says; nothing before it began and after it ended."""
+def _ask_job(session: HubSession, job_id: str, n_passed: int) -> dict[str, Any] | None:
+    """Ask the hub's part of a running job; nothing before it began and after it ended."""
     try:
-        told: dict[str, Any] = session.ask("tell", job=job_id, topic=topic, data=data)["told"]
+        asked = session.ask("ask job", job=job_id, topic=wire.REPORTS, data=n_passed)
     except HubRefused as error:
         if error.kind in _NO_JOB_PROCESS:
             return None
         raise
-    return told
+    reply: dict[str, Any] = asked["reply"]
+    return reply
 
 
 def _abort(session: HubSession, job_id: str) -> None:
@@ -340,70 +328,63 @@ def _is_over(status: str) -> bool:
     return status.startswith("FINISHED") or status in ("ABORTED", "REJECTED", "ABANDONED")
 
 
-def _downloaded(session: HubSession, job_id: str) -> tuple[_Left, str]:
+def _download(session: HubSession, job_id: str) -> tuple[_JobResult, str]:
     with tempfile.TemporaryDirectory(prefix="fedsift-result-") as folder:
         place = Path(session.ask("download", job=job_id, folder=folder)["folder"])
-        letters = {
-            path.name.removesuffix(_LETTER_SUFFIX): path.read_bytes()
-            for path in place.rglob(f"{_RESULT_FOLDER}/*{_LETTER_SUFFIX}")
+        reports = {
+            path.name.removesuffix(wire.REPORT_SUFFIX): path.read_bytes()
+            for path in place.rglob(f"{wire.RESULT_FOLDER}/*{wire.REPORT_SUFFIX}")
         }
         status: dict[str, Any] = {}
-        for path in place.rglob(f"{_RESULT_FOLDER}/{_STATUS_FILE}"):
+        for path in place.rglob(f"{wire.RESULT_FOLDER}/{wire.STATUS_FILE}"):
             status = json.loads(path.read_text(encoding="utf-8"))
-        return _Left(letters, status), text_in(place)
+        return _JobResult(reports, status), read_job_text(place)
 
 
-def _decoded(letters: Mapping[str, Any]) -> dict[str, bytes]:
+def _decode(reports: Mapping[str, Any]) -> dict[str, bytes]:
     decoded = {}
-    for name, text in letters.items():
+    for name, text in reports.items():
         try:
             decoded[name] = base64.b64decode(text, validate=True)
         except (binascii.Error, TypeError, ValueError):
-            continue  # a letter that the hub spoilt is no letter
+            continue  # a report that the hub damaged is no report
     return decoded
 
 
-def _opened(left: _Left, kit: Kit, settings: SiteSettings, text: str) -> SelectionResult:
-    """The result, or the error that says most; what does not open was not written by a member."""
-    coordinator, key, forged = coordinator_of(text), settings.key(), None
+def _open_result(left: _JobResult, kit: Kit, settings: SiteSettings, text: str) -> SelectionResult:
+    """Return the result, or raise the error that says most; what does not open is forged."""
+    coordinator, key, forged = find_coordinator(text), settings.key(), None
     reports: list[Report] = []
-    for name, letter in left.letters.items():
+    for name, sealed in left.reports.items():
         public = settings.pinned.get(name)
         if public is None:
             continue
         try:
-            opened = open_report(letter, kit.name, key, name, public, text)
+            opened = open_report(Report, sealed, kit.name, key, name, public, text)
         except BadEnvelope as error:
             forged = error
             continue
         if opened.result is None or name == coordinator:
             reports.append(opened)
-    report = telling(reports)
+    report = choose_report(reports)
     if report is not None and report.result is not None:
-        try:
-            return msgspec.json.decode(report.result, type=SelectionResult)
-        except msgspec.MsgspecError:
-            raise BadEnvelope(
-                f"The result of {report.site!r} cannot be read.",
-                "Members and submitter must run the same version of fedsift.",
-                "Compare the versions.",
-            ) from None
+        return report.decode_result()
     if report is not None:
-        raise report.error()
+        raise report.to_error()
     if forged is not None:
         raise forged
-    raise _silent_end(left.status, left.ended)
+    raise _explain_silence(left.status, left.ended)
 
 
-def _silent_end(status: Mapping[str, Any], ended: str) -> FedsiftError:
-    """Why a job ended without a letter, as far as the hub knows: names and codes."""
+def _explain_silence(status: Mapping[str, Any], ended: str) -> FedsiftError:
+    """Say why a job ended without a report, as far as the hub knows: names and codes."""
     if ended.endswith("CAN_NOT_SCHEDULE"):
         return MemberDown(
             "An organisation of the job does not answer the hub.",
             "All of them must be up.",
             "See who is connected with 'fedsift deploy status', then submit the job again.",
         )
-    refused = status.get("refused", {})
+    refused = status.get(wire.REFUSED, {})
     for name, code in sorted(refused.items(), key=lambda pair: pair[1] != PolicyViolation.code):
         found = f"{name!r} refused the job ({code}: {_REASONS.get(code, 'see its log')})."
         kind = PolicyViolation if code == PolicyViolation.code else ProtocolError
@@ -412,12 +393,12 @@ def _silent_end(status: Mapping[str, Any], ended: str) -> FedsiftError:
             "Every member must accept a job.",
             f"Ask {name!r} to look at its log.",
         )
-    failed = status.get("failed", ())
+    failed = status.get(wire.FAILED, ())
     if failed:
         name = str(failed[0])
-        return PartyFailed(name, "the job", int(status.get("round", 0)), "it was lost")
+        return PartyFailed(name, "the job", int(status.get(wire.ROUND, 0)), "it was lost")
     return ProtocolError(
         "The job ended, and no member said why.",
-        "A member leaves a letter when its part ends.",
+        "A member leaves a report when its part ends.",
         "Look at the logs of the hub and of the organisations.",
     )

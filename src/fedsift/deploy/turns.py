@@ -15,27 +15,25 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import FileProblem
-
-PATIENCE_SECONDS = 45.0
-"""How long a run waits for the one before; engines end a given-up job within seconds."""
-
-_TICK_SECONDS = 0.1
 
 
 @contextlib.contextmanager
-def taking_turns(place: Path, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
-    """Hold the place of a job's checkpoints; however a process ends, it holds nothing any more.
+def hold_checkpoints(
+    place: Path, timeout_seconds: float = DEFAULT_TIMEOUTS.checkpoint_turn_seconds
+) -> Iterator[None]:
+    """Hold the lock of a job's checkpoints; however a process ends, it holds nothing any more.
 
     Parameters
     ----------
     place : Path
         Folder of the checkpoints, which need not be there.
-    patience_seconds : float
+    timeout_seconds : float
         How long to wait for another run.
     """
     lock = place.with_name(place.name + ".lock")
-    handle = _held(lock, time.monotonic() + patience_seconds)
+    handle = _lock(lock, time.monotonic() + timeout_seconds)
     try:
         yield
     finally:
@@ -44,7 +42,7 @@ def taking_turns(place: Path, patience_seconds: float = PATIENCE_SECONDS) -> Ite
         os.close(handle)
 
 
-def _held(lock: Path, deadline: float) -> int:
+def _lock(lock: Path, deadline: float) -> int:
     import fcntl
 
     while True:
@@ -71,7 +69,7 @@ def _held(lock: Path, deadline: float) -> int:
                 "Runs of one job share their checkpoints and take turns.",
                 "Wait for its end, or end it, and submit the job again.",
             )
-        time.sleep(_TICK_SECONDS)
+        time.sleep(DEFAULT_TIMEOUTS.lock_poll_seconds)
 
 
 def _same_file(handle: int, path: Path) -> bool:

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""What carries the messages: every party in this process, or an engine across organisations."""
+"""What runs protocols: with every party in this process, or across organisations."""
 
-from fedsift.engine.api import LOCAL_ENGINE, Engine, LocalEngine
-from fedsift.engine.local import run_local
+from fedsift.engine.api import Engine
+from fedsift.engine.local import LOCAL_ENGINE, LocalEngine, run_local
 from fedsift.engine.observer import Observer, Progress
 from fedsift.engine.outcome import Outcome
 

@@ -1,29 +1,26 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""What plays a protocol: every party in this process, or one site together with other sites.
+"""What an engine is: it runs protocols, with all parties in this process or with other sites.
 
-A job is a script: an ordinary function that plays one protocol after the other. Every site runs the
-same script with the same arguments, except for its own data; where a party lives elsewhere, its
-node holds :class:`~fedsift.protocol.remote_role.RemoteRole` roles.
+A job is an ordinary function that runs one protocol after the other. Every site calls the same
+function with the same arguments, except for its own data; for a party that lives elsewhere, it
+places :class:`~fedsift.protocol.remote_role.RemoteRole` roles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol as Interface
+from typing import Unpack
 
-from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
-from fedsift.engine.local import run_local
-from fedsift.engine.observer import Observer
 from fedsift.engine.outcome import Outcome
-from fedsift.protocol.message import Message
-from fedsift.protocol.policy import Policy
+from fedsift.engine.session import SessionOptions
 from fedsift.protocol.protocol import Protocol
 from fedsift.protocol.role import Role
 
 
 class Engine(Interface):
-    """Plays protocols, one after the other."""
+    """Runs protocols, one after the other."""
 
     @property
     def home(self) -> tuple[str, ...] | None:
@@ -35,54 +32,25 @@ class Engine(Interface):
         protocol: Protocol,
         nodes: Mapping[str, Sequence[Role]],
         *,
-        planned: Sequence[type[Message]] | None = None,
-        policies: Mapping[str, Policy] | None = None,
-        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
-        protected: bool = True,
-        observer: Observer | None = None,
+        timeout_seconds: float | None = None,
         on_interrupt: Callable[[], None] | None = None,
-        keep_frames: bool = False,
+        **options: Unpack[SessionOptions],
     ) -> Outcome:
-        """Play one protocol to its end.
+        """Run one protocol to its end.
 
         At the site of the driving role the outcome holds what the driver learned and the counts of
         all parties. At every other site the value is None and the counts are what that site saw.
-        Messages that are not ``planned`` are refused; without a plan the whole protocol may pass.
+
+        Parameters
+        ----------
+        nodes : mapping of party -> roles
+            Exactly one of all roles is a driving one.
+        timeout_seconds : float, optional
+            Limit of every single request; that of the engine's ``Timeouts`` if missing.
+        on_interrupt : callable, optional
+            Called at the first Ctrl-C, to ask the driving role for an early but orderly end.
+            Without it, and at the second Ctrl-C, the run stops at once.
+        **options
+            Those of the session: see :class:`~fedsift.engine.session.SessionOptions`.
         """
         ...
-
-
-class LocalEngine:
-    """Every party lives in this process."""
-
-    home: tuple[str, ...] | None = None
-
-    def run(
-        self,
-        protocol: Protocol,
-        nodes: Mapping[str, Sequence[Role]],
-        *,
-        planned: Sequence[type[Message]] | None = None,
-        policies: Mapping[str, Policy] | None = None,
-        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
-        protected: bool = True,
-        observer: Observer | None = None,
-        on_interrupt: Callable[[], None] | None = None,
-        keep_frames: bool = False,
-    ) -> Outcome:
-        """See :class:`Engine`."""
-        return run_local(
-            protocol,
-            nodes,
-            planned=planned,
-            policies=policies,
-            timeout_seconds=timeout_seconds,
-            protected=protected,
-            observer=observer,
-            on_interrupt=on_interrupt,
-            keep_frames=keep_frames,
-        )
-
-
-LOCAL_ENGINE = LocalEngine()
-"""For whoever was given no player."""

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Requests and answers between the roles of one run, through bytes and within time limits.
+"""Requests and replies between the roles of one run, through bytes and within time limits.
 
 Roles that live in this process are reached directly; an engine that also reaches roles elsewhere
 overrides :meth:`Exchange.deliver` and uses everything else as it is.
@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedsift.engine.node import Node
-from fedsift.engine.session import Address, Session, fault_of
+from fedsift.engine.session import Address, Session, to_fault
+from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import FedsiftError, PartyFailed, PolicyViolation, RunEnded, UndeclaredFlow
 from fedsift.protocol.codec import Done, Fault
 from fedsift.protocol.message import Message
 from fedsift.protocol.network import T
 
-DEFAULT_TIMEOUT_SECONDS = 900.0
 _LONGEST_REASON = 600
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Request:
 
 
 class RoleNetwork:
-    """The door of one role at one party; see :class:`fedsift.protocol.network.Network`.
+    """How one role at one party reaches the others; see :class:`fedsift.protocol.network.Network`.
 
     ``within`` is the round of the request that the role is answering; what it asks meanwhile
     belongs to the same round.
@@ -51,7 +51,7 @@ class RoleNetwork:
         self.party = address.party
 
     def members(self, role: str) -> tuple[str, ...]:
-        """Parties that play a role, in party order."""
+        """Parties that have a role, in party order."""
         return self._exchange.session.members(role)
 
     async def ask(
@@ -93,7 +93,7 @@ class RoleNetwork:
         finally:
             for task in tasks:
                 task.cancel()
-            self._exchange.waited(self._address, time.perf_counter() - start)
+            self._exchange.add_wait(self._address, time.perf_counter() - start)
 
     async def tell(
         self,
@@ -121,25 +121,27 @@ class RoleNetwork:
 class Exchange:
     """The state of one run in this process: session, nodes, time limits."""
 
-    abroad: ClassVar[bool] = False
-    """Whether answers may go to other organisations."""
+    crosses_organisations: ClassVar[bool] = False
+    """Whether replies may go to other organisations."""
 
-    def __init__(self, session: Session, nodes: Mapping[str, Node], timeout_seconds: float) -> None:
+    def __init__(
+        self, session: Session, nodes: Mapping[str, Node], timeout_seconds: float | None
+    ) -> None:
         self.session = session
         self.nodes = nodes
-        self._timeout_seconds = timeout_seconds
+        self.limit_seconds = timeout_seconds or DEFAULT_TIMEOUTS.request_seconds
         self._wait_seconds: dict[Address, float] = {}
 
-    def waited(self, address: Address, seconds: float) -> None:
-        """Note how long a role waited for others."""
+    def add_wait(self, address: Address, seconds: float) -> None:
+        """Count how long a role waited for others."""
         self._wait_seconds[address] = self._wait_seconds.get(address, 0.0) + seconds
 
-    def wait_of(self, party: str) -> float:
-        """Seconds a party's roles waited for others."""
+    def waited_by(self, party: str) -> float:
+        """Return the seconds that a party's roles waited for others."""
         return sum(s for address, s in self._wait_seconds.items() if address.party == party)
 
-    def door(self, address: Address, within: int | None = None) -> RoleNetwork:
-        """The door of one role."""
+    def network(self, address: Address, within: int | None = None) -> RoleNetwork:
+        """Make the network that one role sees."""
         return RoleNetwork(self, address, within)
 
     async def call(
@@ -151,10 +153,10 @@ class Exchange:
         round_number: int,
         timeout_seconds: float | None,
     ) -> T:
-        """One request and its answer, through bytes, within the time limit."""
+        """Send one request and return its reply, through bytes, within the time limit."""
         frame = self.session.seal(message, sender, receiver)
         self.session.record(frame, message, round_number, sender, receiver)
-        limit = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        limit = self.limit_seconds if timeout_seconds is None else timeout_seconds
         name = type(message).__name__
         request = Request(frame, sender, receiver, round_number)
         try:
@@ -179,14 +181,14 @@ class Exchange:
             ) from error
         self.session.record(answer, received, round_number, receiver, sender)
         if isinstance(received, Fault):
-            raise failure(received, receiver.party, name, round_number)
+            raise to_error(received, receiver.party, name, round_number)
         if not isinstance(received, reply):
             reason = f"it answered {type(received).__name__} instead of {reply.__name__}"
             raise PartyFailed(receiver.party, name, round_number, reason)
         return received
 
     async def deliver(self, request: Request, limit_seconds: float) -> bytes:  # noqa: ARG002
-        """Bring a request to a role in this process and bring back its answer."""
+        """Bring a request to a role in this process and return its reply."""
         node = self.nodes[request.receiver.party]
         return await asyncio.wrap_future(node.submit(self.serve(request)))
 
@@ -197,25 +199,25 @@ class Exchange:
             role = self.nodes[receiver.party].roles[receiver.role]
             message = session.open(request.frame, receiver, session.inbound(receiver.role))
             session.check_flow(message, sender, receiver)
-            self.saw(request.frame, message, request.round_number, sender, receiver)
-            answer = await role.handle(message, self.door(receiver, request.round_number))
+            self.record_served(request.frame, message, request.round_number, sender, receiver)
+            answer = await role.handle(message, self.network(receiver, request.round_number))
             frame = session.seal(answer, receiver, sender)
-            self.saw(frame, answer, request.round_number, receiver, sender)
+            self.record_served(frame, answer, request.round_number, receiver, sender)
             return frame
         except Exception as error:
             _log.debug("party %s failed", receiver.party, exc_info=True)
-            if self.abroad and isinstance(error, FedsiftError):
-                _log.error("%s", error.one_line)  # others may be told less
-            return session.codec.encode(fault_of(error, abroad=self.abroad))
+            if self.crosses_organisations and isinstance(error, FedsiftError):
+                _log.error("%s", error.one_line)  # others learn less
+            return session.codec.encode(to_fault(error, for_others=self.crosses_organisations))
 
-    def saw(
+    def record_served(
         self, frame: bytes, message: Message, round_number: int, sender: Address, receiver: Address
     ) -> None:
-        """Take note at the answering role; nothing to do where the asking one has noted it."""
+        """Count a frame at the answering site; here the asking role has counted it already."""
 
 
-def failure(fault: Fault, party: str, name: str, round_number: int) -> FedsiftError:
-    """What is nobody's failure keeps its kind; everything else is a failed party."""
+def to_error(fault: Fault, party: str, name: str, round_number: int) -> FedsiftError:
+    """Make the error of a fault: that of a failed party, unless it is nobody's failure."""
     text = printable(fault.text)
     for kind in (PolicyViolation, RunEnded):
         if fault.code == kind.code:
@@ -225,5 +227,5 @@ def failure(fault: Fault, party: str, name: str, round_number: int) -> FedsiftEr
 
 
 def printable(text: str) -> str:
-    """Another party's text, fit for a screen: no control characters, not too long."""
-    return "".join(letter for letter in text[:_LONGEST_REASON] if letter.isprintable())
+    """Make another party's text fit for a screen: no control characters, not too long."""
+    return "".join(one for one in text[:_LONGEST_REASON] if one.isprintable())

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
+from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.protocol.role import Role
 
 R = TypeVar("R")
@@ -40,7 +41,7 @@ class Node:
     def close(self) -> None:
         """Stop the loop; a party still computing is left to its daemon thread."""
         self.submit(self._stop())
-        self._thread.join(timeout=1.0)
+        self._thread.join(timeout=DEFAULT_TIMEOUTS.thread_end_seconds)
 
     async def _stop(self) -> None:
         """Let cancelled requests unwind before the loop ends, so that nothing complains later."""

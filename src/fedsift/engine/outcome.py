@@ -23,13 +23,13 @@ class Outcome:
     timings: dict[str, float]
 
 
-def phase_seconds(roles: Iterable[Role]) -> dict[str, float]:
-    """Seconds by phase, over several roles."""
+def sum_phases(roles: Iterable[Role]) -> dict[str, float]:
+    """Add up the seconds of several roles by phase."""
     return sum_timings(role.clock.seconds for role in roles)
 
 
 def sum_timings(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Seconds by phase, over several parties."""
+    """Add up the seconds of several parties by phase."""
     phases: dict[str, float] = {}
     for part in parts:
         for phase, seconds in part.items():

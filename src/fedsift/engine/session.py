@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run of a protocol: the rules every message passes, whatever carries it.
 
-A runtime moves bytes. The session decides whether a message may be sent at all (declared flow, the
+An engine moves bytes. The session decides whether a message may be sent at all (declared flow, the
 plan of the run, the sender's policy), turns it into a frame, and writes transcript and ledger.
 Every engine uses the same session, so traffic and disclosures are counted the same way everywhere.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -26,7 +26,7 @@ from fedsift.protocol.transcript import Entry, Transcript
 from fedsift.result import Disclosure
 
 _UNDECLARED = (Fault, Done)
-"""Answers of the runtime itself: any role may send them, they carry no data."""
+"""Replies of the engine itself: any role may send them, they carry no data."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,34 @@ class Address:
 
     party: str
     role: str
+
+
+class SessionOptions(TypedDict, total=False):
+    """What can be set for a run, whatever engine runs it; the defaults are those of `Session`.
+
+    Attributes
+    ----------
+    planned : sequence of Message types, optional
+        The messages that the plan showed; every other one is refused. Without a plan the whole
+        protocol may pass.
+    policies : mapping of party -> Policy, optional
+        What each party allows to be revealed.
+    max_frame_bytes : int
+        Larger messages are refused.
+    keep_frames : bool
+        Keep all bytes in the transcript, for privacy tests and attacks.
+    protected : bool
+        False for ``security="plain"``, so that the ledger says so.
+    observer : Observer, optional
+        Called after each message with counts, never content.
+    """
+
+    planned: Sequence[type[Message]] | None
+    policies: Mapping[str, Policy] | None
+    max_frame_bytes: int
+    keep_frames: bool
+    protected: bool
+    observer: Observer | None
 
 
 class Session:
@@ -67,7 +95,7 @@ class Session:
         self._observer = observer or Observer()
 
     def members(self, role: str) -> tuple[str, ...]:
-        """Parties that play a role, in party order."""
+        """Parties that have a role, in party order."""
         return tuple(party for party, roles in self.placement.items() if role in roles)
 
     def seal(self, message: Message, sender: Address, receiver: Address) -> bytes:
@@ -165,12 +193,14 @@ class Session:
         self.ledger.merge(msgspec.convert(saved["disclosures"], list[Disclosure]))
 
 
-def fault_of(error: BaseException, *, abroad: bool = False) -> Fault:
-    """What another party may know of an error: our own texts carry no values, others stay home.
+def to_fault(error: BaseException, *, for_others: bool = False) -> Fault:
+    """Make what another party may know of an error.
 
-    ``abroad`` is for other organisations, which learn no names of columns and files either.
+    The texts of fedsift's own errors carry no values; those of other errors may, and are left out.
+    With ``for_others`` it is for another organisation, which learns no names of columns and files
+    either.
     """
     if isinstance(error, FedsiftError):
-        text = " ".join(part for part in error.for_others if part) if abroad else str(error)
+        text = " ".join(part for part in error.for_others if part) if for_others else str(error)
         return Fault(error.code, text)
     return Fault("E000", f"internal error ({type(error).__name__})")

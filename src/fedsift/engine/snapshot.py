@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""How far a run is: what somebody who watches it is shown, counted as messages pass.
+"""How far a run is: what somebody who watches it sees, counted as messages pass.
 
-News holds names, counts, rows of the ledger and the driving party's own steps: nothing that the
-result does not tell at the end, and never values of rows, keys or ciphertexts.
+A snapshot holds names, counts, rows of the ledger and the driving party's own steps: nothing that
+the result does not say at the end, and never values of rows, keys or ciphertexts.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class ProgressSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes
     ----------
     site : str
-        Who tells; empty where all parties are observed.
+        The site that observed this; empty where all parties are observed.
     number : int
-        How many things had happened; later news of the same run has a larger one.
+        How many things had happened; later snapshots of the same run have a larger one.
     round_number, messages, n_bytes : int
         Counts so far.
     latest : str
@@ -57,7 +57,7 @@ class ProgressSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProgressTracker(Observer):
-    """An observer of a run that can be asked for news at any time, from any thread."""
+    """An observer of a run that can be asked for a snapshot at any time, from any thread."""
 
     def __init__(self, site: str = "") -> None:
         self._site = site
@@ -102,14 +102,14 @@ class ProgressTracker(Observer):
                 self._steps = [*self._steps[:-1:2], self._steps[-1]]
 
     def begin(self, number: int, n_steps: int, method: str) -> None:
-        """A step of a chained job begins; it has a course of its own."""
+        """Start anew for a step of a chained job; it has a course of its own."""
         with self._lock:
             self._number += 1
             self._part = f"{number} of {n_steps}, {method}"
             self._steps = []
 
-    def news(self) -> ProgressSnapshot:
-        """The run as it is now."""
+    def snapshot(self) -> ProgressSnapshot:
+        """Return the run as it is now."""
         with self._lock:
             return ProgressSnapshot(
                 self._site,

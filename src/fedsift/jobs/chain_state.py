@@ -15,7 +15,6 @@ from fedsift.config.steps import TRAIN
 from fedsift.data.part import Part
 from fedsift.data.state_files import State
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
-from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
 from fedsift.engine.observer import Watching, as_observer
 from fedsift.jobs import chain_messages as chain
 from fedsift.jobs import setup
@@ -109,7 +108,7 @@ class ChainState:
             nodes,
             planned=used,
             policies={party: home.policy for party, home in self._homes.items()},
-            timeout_seconds=self._job.timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
+            timeout_seconds=self._job.timeout_seconds,
             observer=self._observer,
         )
 

@@ -25,7 +25,6 @@ from fedsift.data.part import Part
 from fedsift.data.remarks import remarks_on
 from fedsift.data.remote_table import JointFederation
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
-from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
 from fedsift.engine.observer import Watching, as_observer
 from fedsift.engine.outcome import sum_timings
 from fedsift.errors import DataError, MissingPackage
@@ -312,7 +311,7 @@ class JointRun:
             nodes,
             planned=used,
             policies={party: home.policy for party, home in self._homes.items()},
-            timeout_seconds=self._job.timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
+            timeout_seconds=self._job.timeout_seconds,
             observer=self._observer,
         )
         self._outcomes.append(outcome)

@@ -14,7 +14,6 @@ from typing import Any
 from fedsift.data import Federation
 from fedsift.data.remote_table import local_only
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
-from fedsift.engine.exchange import DEFAULT_TIMEOUT_SECONDS
 from fedsift.engine.observer import Observer
 from fedsift.errors import ParameterError
 from fedsift.protocol import Message, Policy, Protocol, RemoteRole, Role, Transcript
@@ -135,7 +134,7 @@ def execute(
             prepared.nodes,
             planned=(*prepared.used, *checkpoint_messages(prepared.protocol.roles[0])),
             policies={party: prepared.policies.get(party, OPEN) for party in prepared.nodes},
-            timeout_seconds=timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
+            timeout_seconds=timeout_seconds,
             observer=prepared.observer,
             protected=prepared.security_bits > 0,
             on_interrupt=prepared.on_interrupt,

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a page shows while a job runs: progress, gates or ranking, traffic, and who learned what.
 
-A :class:`LiveView` is an observer of the run, or is shown news of a run elsewhere. It only counts;
+A :class:`LiveView` is an observer of the run, or shows snapshots of a run elsewhere. It only
+counts;
 pages are made when somebody asks for one, on the thread of whoever asks. It holds names, counts and
 the driving party's own steps, never values of rows, keys or ciphertexts.
 """
@@ -45,32 +46,32 @@ class LiveView(Observer):
         self._start = time.monotonic()
         self._status, self._ended = "running", False
         self._facts: dict[str, str] = {}
-        self._desk = ProgressTracker()
-        self._news: ProgressSnapshot | None = None
+        self._tracker = ProgressTracker()
+        self._snapshot: ProgressSnapshot | None = None
         self._result: SelectionResult | None = None
 
     # What the run tells
 
     def message(self, progress: Progress) -> None:
         """Count one message; called from the threads of all parties."""
-        self._desk.message(progress)
+        self._tracker.message(progress)
 
     def epoch(self, entry: Mapping[str, Any]) -> None:
         """Keep the entry of an epoch: open gates and losses."""
-        self._desk.epoch(entry)
+        self._tracker.epoch(entry)
 
     def step(self, entry: Mapping[str, Any]) -> None:
         """Keep what the driving party reports of its own course."""
-        self._desk.step(entry)
+        self._tracker.step(entry)
 
     def begin(self, number: int, n_steps: int, method: str) -> None:
         """A step of a chained job begins."""
-        self._desk.begin(number, n_steps, method)
+        self._tracker.begin(number, n_steps, method)
 
-    def show(self, news: ProgressSnapshot) -> None:
-        """Show news of a run that is observed elsewhere."""
+    def show(self, snapshot: ProgressSnapshot) -> None:
+        """Show a snapshot of a run that is observed elsewhere."""
         with self._lock:
-            self._news = news
+            self._snapshot = snapshot
 
     def tell(self, **facts: object) -> None:
         """Show facts that somebody else knows, such as the state of a job in a federation."""
@@ -103,24 +104,24 @@ class LiveView(Observer):
     def state(self) -> dict[str, Any]:
         """Parts of the page by name, and whether anything more will come."""
         with self._lock:
-            news = self._news or self._desk.news()
+            snapshot = self._snapshot or self._tracker.snapshot()
             result, ended = self._result, self._ended
             facts = {
                 "status": self._status,
                 "seconds": f"{time.monotonic() - self._start:.0f}",
                 **self._facts,
             }
-        if news.part:
-            facts["step"] = clean(news.part)
-        if news.messages:
+        if snapshot.part:
+            facts["step"] = clean(snapshot.part)
+        if snapshot.messages:
             facts |= {
-                "round": f"{news.round_number:,}",
-                "messages": f"{news.messages:,}",
-                "sent": size(news.n_bytes),
-                "latest": clean(news.latest),
+                "round": f"{snapshot.round_number:,}",
+                "messages": f"{snapshot.messages:,}",
+                "sent": size(snapshot.n_bytes),
+                "latest": clean(snapshot.latest),
             }
-        teller = clean(news.site)
-        ledger, messages, parties = news.disclosures, news.by_message, news.by_party
+        teller = clean(snapshot.site)
+        ledger, messages, parties = snapshot.disclosures, snapshot.by_message, snapshot.by_party
         if result is not None:
             ledger = result.disclosures
             messages, parties = result.traffic.by_message, result.traffic.by_party
@@ -128,8 +129,8 @@ class LiveView(Observer):
         return {
             "ended": ended,
             "parts": {
-                "progress": _progress(facts, news.steps),
-                "steps": _steps(news.steps, result),
+                "progress": _progress(facts, snapshot.steps),
+                "steps": _steps(snapshot.steps, result),
                 "traffic": _traffic(messages, parties, _cost(result, teller)),
                 "ledger": _ledger(ledger, teller),
             },

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""A hub in this process: lines between threads, to try a script of several sites on one machine.
+"""A hub in this process: it connects threads, to try a job of several sites on one machine.
 
 Everything passes through one function that may be replaced, so that it can be seen what a hub
 learns, and what happens if it changes, drops, repeats, turns around or delays what it carries.
@@ -18,20 +18,20 @@ from fedsift.errors import FedsiftError, SiteUnreachable
 
 
 @dataclass(frozen=True)
-class Parcel:
-    """What a hub holds in its hands."""
+class Packet:
+    """What a hub forwards."""
 
     sender: str
     receiver: str
     content: bytes = field(repr=False)
 
 
-Carrier = Callable[[Parcel, Callable[[Parcel], bytes]], bytes]
-"""Takes a parcel and the function that delivers one; returns the answer to give the sender."""
+Forward = Callable[[Packet, Callable[[Packet], bytes]], bytes]
+"""Takes a packet and the function that delivers one; returns the reply for the sender."""
 
 
-class Lost(Exception):
-    """Raised by a carrier that does not deliver, or not bring back."""
+class PacketLost(Exception):
+    """Raised by a hub that loses a packet or its reply."""
 
 
 class MemoryHub:
@@ -39,17 +39,17 @@ class MemoryHub:
 
     Parameters
     ----------
-    carry : callable, optional
+    forward : callable, optional
         Replaces the honest delivery.
     """
 
-    def __init__(self, carry: Carrier | None = None) -> None:
-        self.carry: Carrier = carry or (lambda parcel, deliver: deliver(parcel))
+    def __init__(self, forward: Forward | None = None) -> None:
+        self.forward: Forward = forward or (lambda packet, deliver: deliver(packet))
         self.aborted = threading.Event()
         self._handlers: dict[str, Handler] = {}
 
-    def line(self, site: str) -> MemoryTransport:
-        """The line of one site."""
+    def transport(self, site: str) -> MemoryTransport:
+        """Make the transport of one site."""
         return MemoryTransport(self, site)
 
     def connect(self, site: str, handler: Handler | None) -> None:
@@ -59,12 +59,12 @@ class MemoryHub:
         else:
             self._handlers[site] = handler
 
-    def deliver(self, parcel: Parcel) -> bytes:
-        """Hand a parcel to its receiver, whoever wrote the sender's name on it."""
-        handler = self._handlers.get(parcel.receiver)
+    def deliver(self, packet: Packet) -> bytes:
+        """Hand a packet to its receiver, whoever wrote the sender's name on it."""
+        handler = self._handlers.get(packet.receiver)
         if handler is None:
-            raise SiteUnreachable(parcel.receiver, "it has not joined")
-        return handler(parcel.sender, parcel.content)
+            raise SiteUnreachable(packet.receiver, "it has not joined")
+        return handler(packet.sender, packet.content)
 
 
 class MemoryTransport:
@@ -76,18 +76,18 @@ class MemoryTransport:
 
     @property
     def aborted(self) -> bool:
-        """Whether the hub has given up the job."""
+        """Whether the hub has aborted the job."""
         return self._hub.aborted.is_set()
 
     def request(self, site: str, content: bytes, timeout_seconds: float) -> bytes:
-        """Send to a site and wait for its answer."""
-        parcel = Parcel(self.site, site, content)
-        future = in_thread("hub", self._hub.carry, parcel, self._hub.deliver)
+        """Send to a site and wait for its reply."""
+        packet = Packet(self.site, site, content)
+        future = in_thread("hub", self._hub.forward, packet, self._hub.deliver)
         try:
             return future.result(timeout=timeout_seconds)
         except SiteUnreachable:
             raise
-        except (TimeoutError, Lost):
+        except (TimeoutError, PacketLost):
             raise SiteUnreachable(site, "no answer in time") from None
         except FedsiftError as error:
             raise SiteUnreachable(site, f"it refused ({error.code})", refused=error.code) from None

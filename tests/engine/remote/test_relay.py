@@ -10,7 +10,7 @@ from fedsift.data import split_vertical
 from fedsift.engine import LOCAL_ENGINE, run_local
 from fedsift.engine.local import run_local as embedded
 from fedsift.engine.observer import as_observer
-from fedsift.engine.remote import server as relay_desk
+from fedsift.engine.remote import server as site_server
 from fedsift.errors import ParameterError, PolicyViolation
 from fedsift.methods.execution import history_of
 from fedsift.methods.filter import label_holder as filters
@@ -29,7 +29,7 @@ def toy_nodes():
     return {"a": (Asker(),), "z": (Answerer(),), "b": (Answerer(),), "h": (Helper(),)}
 
 
-def play_toy(engine):
+def run_toy(engine):
     return engine.run(TOY, at_home(engine, toy_nodes()))
 
 
@@ -57,7 +57,7 @@ def all_well(ended):
 )
 def test_the_driver_sees_what_an_embedded_run_shows(members):
     alone = run_local(TOY, toy_nodes())
-    outcome = all_well(Sites(members).run(play_toy))[members["a"]]
+    outcome = all_well(Sites(members).run(run_toy))[members["a"]]
     assert outcome.value == alone.value == [33, 33]
     assert counts(outcome) == counts(alone)
     assert alone.transcript.traffic().rounds == 3
@@ -67,11 +67,11 @@ def test_the_driver_sees_what_an_embedded_run_shows(members):
 def test_the_embedded_player_is_the_embedded_run():
     assert LOCAL_ENGINE.home is None
     assert run_local is embedded
-    assert counts(play_toy(LOCAL_ENGINE)) == counts(run_local(TOY, toy_nodes()))
+    assert counts(run_toy(LOCAL_ENGINE)) == counts(run_local(TOY, toy_nodes()))
 
 
 def test_other_sites_see_what_they_sent_and_received():
-    outcomes = all_well(Sites(MEMBERS).run(play_toy))
+    outcomes = all_well(Sites(MEMBERS).run(run_toy))
     alone = run_local(TOY, toy_nodes()).transcript.traffic()
     for party in ("z", "b", "h"):
         seen = outcomes[MEMBERS[party]]
@@ -113,8 +113,8 @@ def test_stages_follow_each_other_with_any_driver():
 
 
 def test_large_answers_are_fetched(monkeypatch):
-    monkeypatch.setattr(relay_desk, "_INLINE_BYTES", 8)
-    outcome = all_well(Sites(MEMBERS).run(play_toy))["site-a"]
+    monkeypatch.setattr(site_server, "_INLINE_BYTES", 8)
+    outcome = all_well(Sites(MEMBERS).run(run_toy))["site-a"]
     assert counts(outcome) == counts(run_local(TOY, toy_nodes()))
 
 
@@ -180,7 +180,7 @@ def test_every_site_keeps_its_own_policy():
 @pytest.mark.parametrize(
     ("nodes", "problem"),
     [
-        ({"a": (Asker(),), "z": (Answerer(),)}, "'answerer' of party 'z' is played"),
+        ({"a": (Asker(),), "z": (Answerer(),)}, "'answerer' of party 'z' is placed"),
         (
             {"a": (RemoteRole(Asker),), "z": (RemoteRole(Answerer),)},
             "'asker' of party 'a' is missing",
@@ -205,9 +205,9 @@ def test_roles_are_placed_where_their_party_lives(nodes, problem):
 
 
 def test_a_run_in_one_process_needs_every_role():
-    with pytest.raises(ParameterError, match="roles of z are played elsewhere"):
+    with pytest.raises(ParameterError, match="roles of z run elsewhere"):
         run_local(TOY, {"a": (Asker(),), "z": (RemoteRole(Answerer),)})
-    with pytest.raises(ParameterError, match="roles of a are played elsewhere"):
+    with pytest.raises(ParameterError, match="roles of a run elsewhere"):
         run_local(TOY, {"a": (RemoteRole(Asker),), "z": (Answerer(),)})
 
 

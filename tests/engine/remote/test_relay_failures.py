@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from fedsift.deploy.letters import Report
-from fedsift.engine.remote.transport import Timeouts
+from fedsift.deploy.sealed_reports import Report
+from fedsift.engine.timeouts import Timeouts
 from fedsift.errors import (
     ColumnError,
     Disagreement,
@@ -20,7 +20,7 @@ from fedsift.errors import (
     ValueProblem,
 )
 from fedsift.protocol import Policy, handles
-from fedsift.testing.memory import Lost, MemoryHub
+from fedsift.testing.memory import MemoryHub, PacketLost
 from helpers.relay import QUICK, Sites, at_home
 from helpers.toy_protocol import TOY, Answer, Answerer, Asker, Helper, Question, SubQuestion
 
@@ -70,12 +70,12 @@ class Deaf(MemoryHub):
         super().__init__(self.pass_on)
         self.lost = set()
 
-    def pass_on(self, parcel, deliver):
-        if self.lost & {parcel.sender, parcel.receiver}:
-            raise Lost
-        reply = deliver(parcel)
-        if self.lost & {parcel.sender, parcel.receiver}:
-            raise Lost
+    def pass_on(self, packet, deliver):
+        if self.lost & {packet.sender, packet.receiver}:
+            raise PacketLost
+        reply = deliver(packet)
+        if self.lost & {packet.sender, packet.receiver}:
+            raise PacketLost
         return reply
 
 
@@ -105,14 +105,14 @@ def test_names_of_columns_and_files_stay_with_their_owner(kind, caplog):
     assert kind.abroad in str(failed)
     for error in errors(ended).values():
         assert SECRET not in str(error)
-        assert SECRET not in str(Report.of_error("site-h", error, drove=False))
+        assert SECRET not in str(Report.from_error("site-h", error, drove=False))
     # The owner's own log has the whole text.
     assert SECRET in caplog.text
 
 
 def test_a_report_of_a_column_at_home_names_its_kind_only():
     error = ColumnError(f"Column {SECRET!r} of party 'h' is empty.", "Values.", "Leave it out.")
-    told = Report.of_error("site-h", error, drove=False).error()
+    told = Report.from_error("site-h", error, drove=False).to_error()
     assert isinstance(told, ColumnError)
     assert str(told) == (
         "A column is missing, empty, or of the wrong kind. Names stay with their owner. The log of "
@@ -123,17 +123,17 @@ def test_a_report_of_a_column_at_home_names_its_kind_only():
 def test_a_slow_site_is_waited_for():
     """It computes for much longer than a site may hold a question, so it says that it is busy."""
     slow = Waiting()
-    patience = Timeouts(exchange_seconds=20.0, hold_seconds=0.05, idle_seconds=30.0)
+    timeouts = Timeouts(round_trip_seconds=20.0, hold_seconds=0.05, idle_seconds=30.0)
     polls = []
 
-    def count(parcel, deliver):
-        reply = deliver(parcel)
-        polls.append((parcel.sender, parcel.receiver))
+    def count(packet, deliver):
+        reply = deliver(packet)
+        polls.append((packet.sender, packet.receiver))
         if polls.count(("site-a", "site-b")) > 8:
             slow.release.set()
         return reply
 
-    ended = Sites(MEMBERS, hub=MemoryHub(count), patience=patience).run(script_with(b=slow))
+    ended = Sites(MEMBERS, hub=MemoryHub(count), timeouts=timeouts).run(script_with(b=slow))
     assert ended["site-a"].value == [3]
     assert set(errors(ended).values()) == {None}
 
@@ -157,8 +157,8 @@ def test_a_site_that_is_slower_than_the_limit_fails_alone():
 
 def test_a_site_that_vanishes_is_noticed_long_before_the_limit():
     hub, gone = Deaf(), Waiting()
-    patience = Timeouts(exchange_seconds=1.5, hold_seconds=0.2, idle_seconds=4.0)
-    sites = Sites(MEMBERS, hub=hub, patience=patience).start(script_with(b=gone))
+    timeouts = Timeouts(round_trip_seconds=1.5, hold_seconds=0.2, idle_seconds=4.0)
+    sites = Sites(MEMBERS, hub=hub, timeouts=timeouts).start(script_with(b=gone))
     assert gone.asked.wait(20)
     hub.lost.add("site-b")
     ended = errors(sites.finish())
@@ -172,14 +172,14 @@ def test_a_site_that_vanishes_is_noticed_long_before_the_limit():
 
 def test_sites_end_by_themselves_when_the_driver_vanishes():
     hub, busy = Deaf(), Waiting()
-    patience = Timeouts(exchange_seconds=1.5, hold_seconds=0.2, idle_seconds=4.0)
-    sites = Sites(MEMBERS, hub=hub, patience=patience).start(script_with(b=busy))
+    timeouts = Timeouts(round_trip_seconds=1.5, hold_seconds=0.2, idle_seconds=4.0)
+    sites = Sites(MEMBERS, hub=hub, timeouts=timeouts).start(script_with(b=busy))
     assert busy.asked.wait(20)
     hub.lost.add("site-a")
     ended = errors(sites.finish())
     busy.release.set()
     heard = [name for name in OTHERS if isinstance(ended[name], SiteUnreachable)]
-    assert heard  # the first to lose patience tells the other one
+    assert heard  # the first to lose timeouts tells the other one
     for name in OTHERS:
         assert "Site 'site-a' cannot be reached: nothing was heard" in str(ended[name])
     assert isinstance(ended["site-a"], PartyFailed)
@@ -193,8 +193,8 @@ def test_a_driver_that_computes_for_long_keeps_the_others_waiting():
             time.sleep(5.0)
             return await super().drive(net)
 
-    patience = Timeouts(exchange_seconds=20.0, hold_seconds=0.2, idle_seconds=3.0)
-    ended = Sites(MEMBERS, patience=patience).run(script_with(a=Slow()))
+    timeouts = Timeouts(round_trip_seconds=20.0, hold_seconds=0.2, idle_seconds=3.0)
+    ended = Sites(MEMBERS, timeouts=timeouts).run(script_with(a=Slow()))
     assert ended["site-a"].value == [33]
     assert set(errors(ended).values()) == {None}
 
@@ -261,7 +261,7 @@ def test_the_first_interrupt_may_ask_for_an_orderly_end():
 
     def script(engine):
         nodes = {"a": (Patient(),), "b": (Answerer(),), "h": (Helper(),)}
-        result = engine._result
+        result = engine._wait
 
         def interrupted(work, on_interrupt):
             class Once:
@@ -277,7 +277,7 @@ def test_the_first_interrupt_may_ask_for_an_orderly_end():
 
             return result(Once(), on_interrupt)
 
-        engine._result = interrupted
+        engine._wait = interrupted
         return engine.run(TOY, at_home(engine, nodes), on_interrupt=stop.set).value
 
     ended = Sites(MEMBERS).run(script)
@@ -293,7 +293,7 @@ def test_an_engine_that_gives_up_ends_every_site():
     ended = errors(sites.finish())
     busy.release.set()
     assert {type(error) for error in ended.values()} == {RunEnded}
-    assert "the engine that carries the messages" in str(ended["site-a"])
+    assert "what carries the messages" in str(ended["site-a"])
 
 
 def test_an_engine_that_gives_up_because_it_lost_a_site_does_not_hide_which():
@@ -322,8 +322,8 @@ def test_a_site_that_runs_another_job_is_refused_before_anything_is_asked():
 
 
 def test_a_site_that_never_comes_is_not_waited_for_for_ever():
-    patience = Timeouts(exchange_seconds=20.0, join_seconds=0.5)
-    sites = Sites(MEMBERS, patience=patience).start(script_with(), ["site-a", "site-b"])
+    timeouts = Timeouts(round_trip_seconds=20.0, join_seconds=0.5)
+    sites = Sites(MEMBERS, timeouts=timeouts).start(script_with(), ["site-a", "site-b"])
     ended = errors(sites.finish())
     for name in ("site-a", "site-b"):
         assert isinstance(ended[name], FedsiftError)
@@ -338,7 +338,7 @@ def test_a_late_site_is_waited_for():
             time.sleep(0.5)  # its data takes long to read
         return script_with()(engine)
 
-    sites = Sites(MEMBERS, patience=QUICK)
+    sites = Sites(MEMBERS, timeouts=QUICK)
     sites.start(script, ["site-a", "site-h"])
     time.sleep(0.2)
     ended = sites.start(script, ["site-b"]).finish()

@@ -5,17 +5,17 @@ import threading
 import numpy as np
 import pytest
 
-from fedsift.engine.remote.transport import Timeouts
+from fedsift.engine.timeouts import Timeouts
 from fedsift.errors import FedsiftError, PartyFailed
 from fedsift.protocol import DrivingRole, Message, Protocol, Role, handles, message
-from fedsift.testing.memory import Lost, MemoryHub, Parcel
+from fedsift.testing.memory import MemoryHub, Packet, PacketLost
 from helpers.relay import Sites, at_home
 
 MARKER = "a marker that must not be readable"
 ROUNDS = 6
 MEMBERS = {"a": "bank", "b": "shop", "c": "post"}
 STUBBORN = Timeouts(
-    exchange_seconds=20.0, hold_seconds=0.2, join_seconds=20.0, idle_seconds=30.0, attempts=3
+    round_trip_seconds=20.0, hold_seconds=0.2, join_seconds=20.0, idle_seconds=30.0, attempts=3
 )
 
 
@@ -74,9 +74,9 @@ def assert_undisturbed(ended, kept):
 def test_nothing_of_the_content_shows():
     carried = []
 
-    def listen(parcel, deliver):
-        reply = deliver(parcel)
-        carried.extend((parcel.content, reply))
+    def listen(packet, deliver):
+        reply = deliver(packet)
+        carried.extend((packet.content, reply))
         return reply
 
     assert_undisturbed(*run(MemoryHub(listen)))
@@ -86,9 +86,9 @@ def test_nothing_of_the_content_shows():
 
 
 def test_everything_delivered_twice_is_done_once():
-    def twice(parcel, deliver):
-        first = deliver(parcel)
-        assert deliver(parcel) == first
+    def twice(packet, deliver):
+        first = deliver(packet)
+        assert deliver(packet) == first
         return first
 
     assert_undisturbed(*run(MemoryHub(twice)))
@@ -97,14 +97,14 @@ def test_everything_delivered_twice_is_done_once():
 def test_old_parcels_in_between_change_nothing():
     seen, refused = [], []
 
-    def with_old_ones(parcel, deliver):
+    def with_old_ones(packet, deliver):
         for old in seen[-6:]:
             try:
                 deliver(old)
             except FedsiftError as error:
                 refused.append(error.code)
-        seen.append(parcel)
-        return deliver(parcel)
+        seen.append(packet)
+        return deliver(packet)
 
     assert_undisturbed(*run(MemoryHub(with_old_ones)))
     assert set(refused) <= {"E305", "E405"}
@@ -114,14 +114,14 @@ def test_old_parcels_in_between_change_nothing():
 def test_parcels_to_the_wrong_place_change_nothing():
     refused = []
 
-    def scatter(parcel, deliver):
+    def scatter(packet, deliver):
         for sender in MEMBERS.values():
             for receiver in MEMBERS.values():
-                if (sender, receiver) != (parcel.sender, parcel.receiver):
+                if (sender, receiver) != (packet.sender, packet.receiver):
                     with pytest.raises(FedsiftError) as caught:
-                        deliver(Parcel(sender, receiver, parcel.content))
+                        deliver(Packet(sender, receiver, packet.content))
                     refused.append(caught.value.code)
-        return deliver(parcel)
+        return deliver(packet)
 
     assert_undisturbed(*run(MemoryHub(scatter)))
     assert set(refused) <= {"E305", "E405"}
@@ -130,12 +130,12 @@ def test_parcels_to_the_wrong_place_change_nothing():
 def test_invented_parcels_reach_nobody():
     rng = np.random.default_rng(0)
 
-    def invent(parcel, deliver):
-        head = parcel.content[:38]
-        for content in (rng.bytes(60), head + rng.bytes(80), parcel.content[:-1]):
+    def invent(packet, deliver):
+        head = packet.content[:38]
+        for content in (rng.bytes(60), head + rng.bytes(80), packet.content[:-1]):
             with pytest.raises(FedsiftError):
-                deliver(Parcel(parcel.sender, parcel.receiver, content))
-        return deliver(parcel)
+                deliver(Packet(packet.sender, packet.receiver, content))
+        return deliver(packet)
 
     assert_undisturbed(*run(MemoryHub(invent)))
 
@@ -144,35 +144,35 @@ def test_invented_parcels_reach_nobody():
 def test_what_is_lost_now_and_then_is_made_up_for(loses):
     lock, passed = threading.Lock(), [0]
 
-    def lossy(parcel, deliver):
+    def lossy(packet, deliver):
         with lock:
             passed[0] += 1
-            lost = parcel.content[:4] == b"fsd\x01" and passed[0] % 5 == 0
+            lost = packet.content[:4] == b"fsd\x01" and passed[0] % 5 == 0
         if lost and loses == "requests":
-            raise Lost
-        reply = deliver(parcel)
+            raise PacketLost
+        reply = deliver(packet)
         if lost:
-            raise Lost
+            raise PacketLost
         return reply
 
-    assert_undisturbed(*run(MemoryHub(lossy), patience=STUBBORN))
+    assert_undisturbed(*run(MemoryHub(lossy), timeouts=STUBBORN))
 
 
 @pytest.mark.parametrize("target", ["requests", "replies"])
 def test_a_hub_that_damages_everything_only_ends_the_run(target):
-    def damage(parcel, deliver):
-        if parcel.content[:4] == b"fsh\x01":
-            return deliver(parcel)
-        content = bytearray(parcel.content)
+    def damage(packet, deliver):
+        if packet.content[:4] == b"fsh\x01":
+            return deliver(packet)
+        content = bytearray(packet.content)
         content[-1] ^= 1
         if target == "requests":
-            return deliver(Parcel(parcel.sender, parcel.receiver, bytes(content)))
-        reply = bytearray(deliver(parcel))
+            return deliver(Packet(packet.sender, packet.receiver, bytes(content)))
+        reply = bytearray(deliver(packet))
         reply[-1] ^= 1
         return bytes(reply)
 
-    impatient = Timeouts(exchange_seconds=5.0, hold_seconds=0.2, idle_seconds=3.0)
-    ended, kept = run(MemoryHub(damage), patience=impatient)
+    impatient = Timeouts(round_trip_seconds=5.0, hold_seconds=0.2, idle_seconds=3.0)
+    ended, kept = run(MemoryHub(damage), timeouts=impatient)
     with pytest.raises(PartyFailed, match=r"E305|E405"):
         raise ended["bank"].error
     assert all(isinstance(end.error, FedsiftError) for end in ended.values())
@@ -180,13 +180,13 @@ def test_a_hub_that_damages_everything_only_ends_the_run(target):
 
 
 def test_a_hub_that_answers_by_itself_is_not_believed():
-    def answer(parcel, deliver):
-        if parcel.content[:4] == b"fsh\x01":
-            return deliver(parcel)
-        return parcel.content[38:]
+    def answer(packet, deliver):
+        if packet.content[:4] == b"fsh\x01":
+            return deliver(packet)
+        return packet.content[38:]
 
-    impatient = Timeouts(exchange_seconds=5.0, hold_seconds=0.2, idle_seconds=3.0)
-    ended, kept = run(MemoryHub(answer), patience=impatient)
+    impatient = Timeouts(round_trip_seconds=5.0, hold_seconds=0.2, idle_seconds=3.0)
+    ended, kept = run(MemoryHub(answer), timeouts=impatient)
     assert kept == [[], []]
     with pytest.raises(PartyFailed, match="E305"):
         raise ended["bank"].error

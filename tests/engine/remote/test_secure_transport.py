@@ -8,7 +8,7 @@ from fedsift.crypto.envelope import OrganisationKey
 from fedsift.engine.remote import secure_transport as sealed
 from fedsift.engine.remote.secure_transport import SecureTransport
 from fedsift.errors import BadEnvelope, Disagreement, RunEnded, SiteUnreachable
-from fedsift.testing.memory import Lost, MemoryHub, Parcel
+from fedsift.testing.memory import MemoryHub, Packet, PacketLost
 from helpers.relay import Sites
 
 MARKER = b"a marker that must not be readable"
@@ -20,11 +20,11 @@ class Recording(MemoryHub):
 
     def __init__(self):
         super().__init__(self.note)
-        self.parcels, self.replies = [], []
+        self.packets, self.replies = [], []
 
-    def note(self, parcel, deliver):
-        self.parcels.append(parcel)
-        self.replies.append(deliver(parcel))
+    def note(self, packet, deliver):
+        self.packets.append(packet)
+        self.replies.append(deliver(packet))
         return self.replies[-1]
 
 
@@ -40,11 +40,11 @@ class Echo:
 
 
 def connected(hub=None, **options):
-    """Two sites that have greeted each other, and what reaches the second."""
+    """Two sites that are connected, and what reaches the second."""
     sites = Sites({"a": "bank", "b": "shop", "c": "post"}, hub=hub or Recording(), **options)
     bank, shop, echo = sites.line("bank"), sites.line("shop"), Echo()
     shop.serve(echo)
-    bank.greet("shop", LIMIT)
+    bank.connect("shop", LIMIT)
     return sites, bank, shop, echo
 
 
@@ -82,7 +82,7 @@ def test_the_hub_cannot_read():
     sites, bank, _, echo = connected()
     bank.request("shop", MARKER, LIMIT)
     assert echo.got == [("bank", MARKER)]
-    carried = [p.content for p in sites.hub.parcels] + sites.hub.replies
+    carried = [p.content for p in sites.hub.packets] + sites.hub.replies
     assert len(carried) == 4
     assert not any(MARKER[:8] in content for content in carried)
 
@@ -90,21 +90,21 @@ def test_the_hub_cannot_read():
 def test_the_hub_cannot_speak_for_a_site():
     sites, bank, _, echo = connected()
     bank.request("shop", b"true", LIMIT)
-    *_, true = sites.hub.parcels
+    *_, true = sites.hub.packets
     forger = SecureTransport(
-        sites.hub.line("bank"),
+        sites.hub.transport("bank"),
         OrganisationKey.generate(),
         {"shop": sites.keys["shop"].public},
         session=sites.session,
         fingerprint="the job",
     )
     with pytest.raises(BadEnvelope, match="pinned"):
-        forger.greet("shop", LIMIT)
+        forger.connect("shop", LIMIT)
     for content in (b"", MARKER, true.content[:-1], true.content + b"\0"):
         with pytest.raises(BadEnvelope):
-            sites.hub.deliver(Parcel("bank", "shop", content))
+            sites.hub.deliver(Packet("bank", "shop", content))
     with pytest.raises(BadEnvelope):
-        sites.hub.deliver(Parcel("stranger", "shop", true.content))
+        sites.hub.deliver(Packet("stranger", "shop", true.content))
     assert echo.got == [("bank", b"true")]
 
 
@@ -112,11 +112,11 @@ def test_a_change_anywhere_is_refused():
     sites, bank, _, echo = connected()
     held = []
 
-    def hold(parcel, deliver):
-        held.append(parcel)
-        raise Lost
+    def hold(packet, deliver):
+        held.append(packet)
+        raise PacketLost
 
-    sites.hub.carry = hold
+    sites.hub.forward = hold
     with pytest.raises(SiteUnreachable):
         bank.request("shop", MARKER, LIMIT)
     content = held[0].content
@@ -124,7 +124,7 @@ def test_a_change_anywhere_is_refused():
         changed = bytearray(content)
         changed[position] ^= 1
         with pytest.raises(BadEnvelope):
-            sites.hub.deliver(Parcel("bank", "shop", bytes(changed)))
+            sites.hub.deliver(Packet("bank", "shop", bytes(changed)))
     assert echo.got == []
     sites.hub.deliver(held[0])
     assert echo.got == [("bank", MARKER)]
@@ -133,7 +133,7 @@ def test_a_change_anywhere_is_refused():
 def test_what_is_repeated_is_not_carried_out_again():
     sites, bank, _, echo = connected()
     bank.request("shop", b"1", LIMIT)
-    *_, first = sites.hub.parcels
+    *_, first = sites.hub.packets
     assert sites.hub.deliver(first) == sites.hub.replies[-1]
     bank.request("shop", b"2", LIMIT)
     with pytest.raises(BadEnvelope, match="received before"):
@@ -147,11 +147,11 @@ def test_what_is_turned_around_or_misdelivered_is_refused():
     post = sites.line("post")
     post.serve(echo)
     bank.request("shop", MARKER, LIMIT)
-    hello, true = sites.hub.parcels
-    for parcel in (hello, true):
+    hello, true = sites.hub.packets
+    for packet in (hello, true):
         for sender, receiver in (("shop", "bank"), ("bank", "post"), ("post", "shop")):
             with pytest.raises(BadEnvelope):
-                sites.hub.deliver(Parcel(sender, receiver, parcel.content))
+                sites.hub.deliver(Packet(sender, receiver, packet.content))
     assert echo.got == [("bank", MARKER)]
 
 
@@ -159,10 +159,10 @@ def test_a_reply_to_something_else_is_refused():
     sites, bank, _, echo = connected()
     bank.request("shop", b"1", LIMIT)
     old = sites.hub.replies[-1]
-    sites.hub.carry = lambda parcel, deliver: (deliver(parcel), old)[1]
+    sites.hub.forward = lambda packet, deliver: (deliver(packet), old)[1]
     with pytest.raises(BadEnvelope, match="received before"):
         bank.request("shop", b"2", LIMIT)
-    sites.hub.carry = lambda parcel, deliver: parcel.content
+    sites.hub.forward = lambda packet, deliver: packet.content
     with pytest.raises(BadEnvelope):
         bank.request("shop", b"3", LIMIT)
     assert echo.got == [("bank", b"1"), ("bank", b"2")]
@@ -172,15 +172,15 @@ def test_requests_under_way_cannot_be_swapped():
     sites, bank, _, echo = connected()
     held, both = [], threading.Barrier(2, timeout=LIMIT)
 
-    def swap(parcel, deliver):
-        held.append(parcel)
+    def swap(packet, deliver):
+        held.append(packet)
         both.wait()
         head = sealed._HEAD.size
-        lane = parcel.content[:head]
+        lane = packet.content[:head]
         other = next(p.content[:head] for p in held if p.content[:head] != lane)
-        return deliver(Parcel("bank", "shop", other + parcel.content[head:]))
+        return deliver(Packet("bank", "shop", other + packet.content[head:]))
 
-    sites.hub.carry = swap
+    sites.hub.forward = swap
     errors = []
 
     def ask(number):
@@ -200,7 +200,7 @@ def test_requests_under_way_cannot_be_swapped():
 def test_an_earlier_session_of_the_same_name_cannot_be_played_again():
     sites, bank, *_ = connected()
     bank.request("shop", MARKER, LIMIT)
-    recorded = list(sites.hub.parcels)
+    recorded = list(sites.hub.packets)
     again, second = sites.line("shop"), Echo()
     again.serve(second)
     hello, request = recorded
@@ -208,7 +208,7 @@ def test_an_earlier_session_of_the_same_name_cannot_be_played_again():
     with pytest.raises(BadEnvelope):
         sites.hub.deliver(request)
     assert second.got == []
-    bank.greet("shop", LIMIT)
+    bank.connect("shop", LIMIT)
     assert bank.request("shop", b"new", LIMIT) == b"re: new"
 
 
@@ -217,15 +217,15 @@ def test_what_is_lost_is_sent_again_and_carried_out_once(loses):
     sites, bank, _, echo = connected()
     lost = []
 
-    def lose_first(parcel, deliver):
+    def lose_first(packet, deliver):
         if not lost:
-            lost.append(parcel)
+            lost.append(packet)
             if loses == "the reply":
-                deliver(parcel)
-            raise Lost
-        return deliver(parcel)
+                deliver(packet)
+            raise PacketLost
+        return deliver(packet)
 
-    sites.hub.carry = lose_first
+    sites.hub.forward = lose_first
     assert bank.request("shop", b"1", LIMIT) == b"re: 1"
     assert bank.request("shop", b"2", LIMIT) == b"re: 2"
     assert echo.got == [("bank", b"1"), ("bank", b"2")]
@@ -233,15 +233,15 @@ def test_what_is_lost_is_sent_again_and_carried_out_once(loses):
 
 def test_a_line_that_lost_something_for_good_still_works():
     sites, bank, _, echo = connected()
-    honest = sites.hub.carry
+    honest = sites.hub.forward
 
-    def lose(parcel, deliver):
-        raise Lost
+    def lose(packet, deliver):
+        raise PacketLost
 
-    sites.hub.carry = lose
+    sites.hub.forward = lose
     with pytest.raises(SiteUnreachable, match="'shop'"):
         bank.request("shop", b"1", LIMIT)
-    sites.hub.carry = honest
+    sites.hub.forward = honest
     assert bank.request("shop", b"2", LIMIT) == b"re: 2"
     assert echo.got == [("bank", b"2")]
 
@@ -255,10 +255,10 @@ def test_a_repetition_that_overtakes_the_answer_waits_for_it():
         assert release.wait(LIMIT)
         return b"done"
 
-    def twice(parcel, deliver):
+    def twice(packet, deliver):
         answers = []
         threads = [
-            threading.Thread(target=lambda: answers.append(deliver(parcel))) for _ in range(2)
+            threading.Thread(target=lambda: answers.append(deliver(packet))) for _ in range(2)
         ]
         for thread in threads:
             thread.start()
@@ -269,7 +269,7 @@ def test_a_repetition_that_overtakes_the_answer_waits_for_it():
         return answers[0]
 
     shop.serve(slow)
-    sites.hub.carry = twice
+    sites.hub.forward = twice
     assert bank.request("shop", b"1", LIMIT) == b"done"
     assert calls == [b"1"]
 
@@ -280,27 +280,27 @@ def test_sites_with_different_jobs_or_versions_refuse_each_other(monkeypatch):
     for line in (bank, shop):
         line.serve(echo)
     with pytest.raises(Disagreement, match="Site 'shop' runs another job"):
-        bank.greet("shop", LIMIT)
+        bank.connect("shop", LIMIT)
     with pytest.raises(Disagreement, match="Site 'bank' runs another job"):
-        shop.greet("bank", LIMIT)
-    with pytest.raises(SiteUnreachable, match="not greeted"):
+        shop.connect("bank", LIMIT)
+    with pytest.raises(SiteUnreachable, match="not connected"):
         bank.request("shop", MARKER, LIMIT)
 
     sites = Sites({"a": "bank", "b": "shop"})
     bank, shop = sites.line("bank"), sites.line("shop")
     shop.serve(echo)
-    greeting = bank._greeting
+    greeting = bank._handshake
 
     def newer(mine):
-        monkeypatch.setattr(sealed, "RELAY_VERSION", 2)
+        monkeypatch.setattr(sealed, "RELAY_VERSION", 3)
         try:
             return greeting(mine)
         finally:
-            monkeypatch.setattr(sealed, "RELAY_VERSION", 1)
+            monkeypatch.setattr(sealed, "RELAY_VERSION", 2)
 
-    monkeypatch.setattr(shop, "_greeting", newer)
-    with pytest.raises(Disagreement, match="Site 'shop' speaks version 2"):
-        bank.greet("shop", LIMIT)
+    monkeypatch.setattr(shop, "_handshake", newer)
+    with pytest.raises(Disagreement, match="Site 'shop' uses version 3"):
+        bank.connect("shop", LIMIT)
     assert echo.got == []
 
 
@@ -311,17 +311,17 @@ def test_a_key_that_was_not_pinned_is_noticed_at_once():
     other = sites.line("bank")
     shop.serve(Echo())
     with pytest.raises(BadEnvelope, match="Compare the pinned keys with 'shop'"):
-        other.greet("shop", LIMIT)
-    bank.greet("shop", LIMIT)
+        other.connect("shop", LIMIT)
+    bank.connect("shop", LIMIT)
 
 
 def test_nobody_answers_before_joining_and_an_engine_that_gave_up_is_not_asked_twice():
     sites = Sites({"a": "bank", "b": "shop"})
     bank, shop, echo = sites.line("bank"), sites.line("shop"), Echo()
     with pytest.raises(SiteUnreachable, match="has not joined"):
-        bank.greet("shop", LIMIT)
+        bank.connect("shop", LIMIT)
     shop.serve(echo)
-    bank.greet("shop", LIMIT)
+    bank.connect("shop", LIMIT)
     shop.serve(None)
     sites.hub.aborted.set()
     with pytest.raises(RunEnded):
@@ -331,5 +331,5 @@ def test_nobody_answers_before_joining_and_an_engine_that_gave_up_is_not_asked_t
 
 def test_nothing_shows_keys_or_content():
     _, bank, _, _ = connected()
-    assert repr(bank) == "<sealed line of 'bank'>"
-    assert MARKER.decode() not in repr(Parcel("bank", "shop", MARKER))
+    assert repr(bank) == "<secure transport of 'bank'>"
+    assert MARKER.decode() not in repr(Packet("bank", "shop", MARKER))

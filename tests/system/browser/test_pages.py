@@ -8,10 +8,10 @@ import pytest
 
 from fedsift.cli.live import Page
 from fedsift.crypto.envelope import OrganisationKey
-from fedsift.deploy.letters import open_news, seal_news
+from fedsift.deploy.sealed_reports import open_report, seal_report
 from fedsift.deploy.submit import JobState
 from fedsift.engine.observer import Progress
-from fedsift.engine.snapshot import ProgressTracker
+from fedsift.engine.snapshot import ProgressSnapshot, ProgressTracker
 from fedsift.lab.attacks import page as attack_page
 from fedsift.lab.attacks.attack import AttackReport
 from fedsift.lab.compare import view as compare_view
@@ -309,15 +309,20 @@ class TestLiveView:
             page.locator("#connection", has_text="has ended").wait_for()
             assert "Best features" in page.inner_text("#steps")
 
-    def test_it_follows_news_of_a_job_between_organisations(self, browser, axe):
+    def test_it_follows_the_progress_of_a_job_between_organisations(self, browser, axe):
         """As sealed by the member that leads the job, whose words are not our own."""
         keys = {name: OrganisationKey.generate() for name in ("bank", "ann")}
-        desk, view = ProgressTracker("bank"), LiveView("fedsift: interaction, job.toml")
+        tracker, view = ProgressTracker("bank"), LiveView("fedsift: interaction, job.toml")
 
         def tell(status="RUNNING"):
-            sealed = seal_news(desk.news(), "bank", keys["bank"], "ann", keys["ann"].public, "job")
-            news = open_news(sealed, "ann", keys["ann"], "bank", keys["bank"].public, "job")
-            Page(view).job_state(JobState("job-7", status, 2, desk.news().round_number, news=news))
+            snapshot = tracker.snapshot()
+            sealed = seal_report(snapshot, "bank", keys["bank"], "ann", keys["ann"].public, "job")
+            opened = open_report(
+                ProgressSnapshot, sealed, "ann", keys["ann"], "bank", keys["bank"].public, "job"
+            )
+            Page(view).job_state(
+                JobState("job-7", status, 2, snapshot.round_number, progress=opened)
+            )
 
         Page(view).job_state(JobState("job-7", "SUBMITTED"))
         with (
@@ -325,14 +330,14 @@ class TestLiveView:
             opened(browser, server.url, quiet=False) as page,
         ):
             page.locator("#progress dd", has_text="submitted").wait_for()
-            desk.message(Progress(2, EVIL, "bank", "Scores", 1_500_000, self.ROW))
+            tracker.message(Progress(2, EVIL, "bank", "Scores", 1_500_000, self.ROW))
             tell()
             page.locator("#progress dd", has_text="1.5 MB").wait_for()
             page.locator("#ledger td", has_text="feature-scores").wait_for()
             assert "What bank sent and received" in page.inner_text("#traffic")
             assert EVIL in page.inner_text("#traffic")
-            desk.step({"step": "select", "party": "shop", "feature": EVIL, "score": 1.25})
-            desk.step({"step": [EVIL], "party": None, "score": {}, "epoch": EVIL})
+            tracker.step({"step": "select", "party": "shop", "feature": EVIL, "score": 1.25})
+            tracker.step({"step": [EVIL], "party": None, "score": {}, "epoch": EVIL})
             tell()
             page.locator("h3", has_text="Order of selection").wait_for()
             assert page.locator("img").count() == 0

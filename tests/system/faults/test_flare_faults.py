@@ -30,6 +30,7 @@ from fedsift.deploy.kits import make_kits
 from fedsift.deploy.local import SUBMITTER, LocalFederation
 from fedsift.deploy.party import set_party
 from fedsift.deploy.project import Project, Submitter
+from fedsift.engine.timeouts import Timeouts
 from fedsift.errors import AlignmentError, FileProblem, MemberDown, PartyFailed, ProtocolError
 from helpers.faults import LIMIT_SECONDS, Attempt, Run, set_limits, wait_until_connected
 from helpers.flare import PARTIES
@@ -242,7 +243,7 @@ def test_a_certificate_of_another_project_opens_nothing(federation, tables, tmp_
         )
         with (
             pytest.raises(MemberDown, match="cannot be reached"),
-            HubSession(strangers[SUBMITTER], connect_seconds=3.0),
+            HubSession(strangers[SUBMITTER], Timeouts(connect_seconds=3.0)),
         ):
             pass
     finally:

@@ -105,7 +105,7 @@ def assert_the_counts_were_known(tables, name, job, result):
 def assert_told_no_more(states, result):
     """News of a job that is watched tells nothing that its result does not tell."""
     courses = [entry for one in (result, *result.steps) for entry in one.history]
-    for news in [state.news for state in states if state.news is not None]:
+    for news in [state.progress for state in states if state.progress is not None]:
         assert news.messages <= result.traffic.messages
         assert set(news.by_message) <= set(result.traffic.by_message)
         for entry in news.steps:
@@ -144,7 +144,7 @@ def test_the_same_chain_gives_the_same_result(federation, tables, setting):
     assert learned(there) == learned(here)
     assert there.warnings == here.warnings
     # So many steps take many seconds, and the submitter is told on the way what happens.
-    told = [state.news for state in states if state.news is not None]
+    told = [state.progress for state in states if state.progress is not None]
     assert told[-1].site == ("hub" if setting == "horizontal" else "bank")
     assert told[-1].messages > 0
     assert told[-1].disclosures
@@ -355,7 +355,7 @@ def test_the_hub_holds_nothing_that_it_could_read(federation):
     ids = [b"C%d" % number for number in range(10, 40)]
     stored = dict(stored_files(federation.kits["hub"].folder))
 
-    assert any(name.endswith("bank.letter") for name in stored)
+    assert any(name.endswith("bank.report") for name in stored)
     for name, content in stored.items():
         assert not [word for word in words if word in content], name
         # Three bytes turn up in ciphertexts by chance, but never most of these ids together.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""FLARE's own configuration, tightened: what a job may load, say and see at a member.
+"""FLARE's own configuration, tightened: what a job may load, do and see at a member.
 
 FLARE's defaults let a submitter ship code, let the hub read the sites' error logs, and keep the
 jobs of all hubs of a machine in one folder. Here a job may name exactly two classes, both installed
@@ -14,39 +14,36 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
+
 SITE_CLASS = "fedsift.deploy.flare.executor.SiteExecutor"
-HUB_CLASS = "fedsift.deploy.flare.executor.HubController"
+HUB_CLASS = "fedsift.deploy.flare.controller.HubController"
 RESOURCES, AUTHORIZATION, CONNECTIONS = "resources.json", "authorization.json", "comm_config.json"
 LOGGING = "log_config.json"
 
 _LOG_SHIPPING = ("log_receiver", "site_log_streamer")
 _JOBS, _SNAPSHOTS = "jobs", "snapshots"
-_NOTICES_A_LOST_SITE_SECONDS = 120
-_NOTICES_A_LOST_HUB_SECONDS = 10.0
-_SCHEDULE_SECONDS = 0.5
-_MAX_SCHEDULE_SECONDS = 5.0
 _MAX_SCHEDULES = 6
 _MAX_JOBS = 4
-_REPEATED_SECONDS, _REPEATED_AFTER_SECONDS = 5.0, 1.0
 
 
 def site_resources(default: dict[str, Any]) -> dict[str, Any]:
-    """FLARE's ``resources.json`` of an organisation."""
+    """Tighten FLARE's ``resources.json`` of an organisation."""
     made = _common(default, SITE_CLASS)
     made["allow_log_streaming"] = False
-    made["client"]["maint_msg_timeout"] = _NOTICES_A_LOST_HUB_SECONDS
+    made["client"]["maint_msg_timeout"] = DEFAULT_TIMEOUTS.hub_lost_seconds
     return made
 
 
 def hub_resources(default: dict[str, Any]) -> dict[str, Any]:
-    """FLARE's ``resources.json`` of the hub; :func:`place_hub` completes its paths."""
+    """Tighten FLARE's ``resources.json`` of the hub; :func:`place_hub` completes its paths."""
     made = _common(default, HUB_CLASS)
-    made["servers"][0]["heart_beat_timeout"] = _NOTICES_A_LOST_SITE_SECONDS
+    made["servers"][0]["heart_beat_timeout"] = DEFAULT_TIMEOUTS.site_lost_seconds
     _component(made, "job_scheduler")["args"] = {
         "max_jobs": _MAX_JOBS,
         "max_schedule_count": _MAX_SCHEDULES,
-        "min_schedule_interval": _SCHEDULE_SECONDS,
-        "max_schedule_interval": _MAX_SCHEDULE_SECONDS,
+        "min_schedule_interval": DEFAULT_TIMEOUTS.schedule_seconds,
+        "max_schedule_interval": DEFAULT_TIMEOUTS.longest_schedule_seconds,
     }
     return made
 
@@ -91,8 +88,8 @@ def connections() -> dict[str, Any]:
     """
     return {
         "allow_adhoc_conns": False,
-        "streaming_retry_timeout": _REPEATED_SECONDS,
-        "streaming_retry_wait": _REPEATED_AFTER_SECONDS,
+        "streaming_retry_timeout": DEFAULT_TIMEOUTS.stream_retry_seconds,
+        "streaming_retry_wait": DEFAULT_TIMEOUTS.stream_retry_wait_seconds,
     }
 
 

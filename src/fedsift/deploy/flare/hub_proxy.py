@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""The process that talks to the hub for a submitter.
+"""The process that passes a submitter's commands to the hub.
 
-It is started with ``python -m fedsift.deploy.flare.hub_proxy KIT``.
+It is started with ``python -m fedsift.deploy.flare.hub_proxy KIT SECONDS SECONDS``.
 
 FLARE's client starts threads, prints, logs, and may not end when the hub goes away. Here it does so
 in a process of its own, which takes one JSON request per line, gives one JSON answer per line, and
@@ -16,13 +16,11 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
 from fedsift.deploy.kits import load_kit
-
-CONNECT_SECONDS = 20.0
-COMMAND_SECONDS = 30.0
 
 
 def main() -> None:
@@ -32,18 +30,18 @@ def main() -> None:
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         os.dup2(nowhere.fileno(), 1)
     kit = load_kit(sys.argv[1], "submitter")
-    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else CONNECT_SECONDS
+    connect_seconds, command_seconds = map(float, sys.argv[2:])
     session = None
     try:
-        session = _connect(kit.folder, kit.name, seconds)
-        _say(answers, {"connected": True})
+        session = _connect(kit.folder, kit.name, connect_seconds, command_seconds)
+        _write(answers, {"connected": True})
         for line in sys.stdin:
             request = json.loads(line)
             if request["do"] == "close":
                 break
-            _say(answers, _answer(session, request))
+            _write(answers, _answer(session, request))
     except Exception as error:
-        _say(answers, _failure(error))
+        _write(answers, _failure(error))
     finally:
         if session is not None:
             with contextlib.suppress(Exception):
@@ -53,27 +51,27 @@ def main() -> None:
         os._exit(0)
 
 
-def _connect(folder: Path, name: str, seconds: float) -> Any:
+def _connect(folder: Path, name: str, connect_seconds: float, command_seconds: float) -> Any:
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
     os.chdir(folder)
     return new_secure_session(
         name,
         str(folder),
-        timeout=seconds,
-        command_timeout=COMMAND_SECONDS,
+        timeout=connect_seconds,
+        command_timeout=command_seconds,
         auto_login_max_tries=1,
     )
 
 
 def _answer(session: Any, request: dict[str, Any]) -> dict[str, Any]:
     try:
-        return dict(_COMMANDS[request["do"]](session, request))
+        return _COMMANDS[request.pop("do")](session, **request)
     except Exception as error:
         return _failure(error)
 
 
-def _info(session: Any, _: dict[str, Any]) -> dict[str, Any]:
+def _info(session: Any) -> dict[str, Any]:
     info, now = session.get_system_info(), time.time()
     return {
         "silent": {c.name: max(0.0, now - c.last_connect_time) for c in info.client_info},
@@ -81,43 +79,24 @@ def _info(session: Any, _: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _submit(session: Any, request: dict[str, Any]) -> dict[str, Any]:
-    return {"job": session.submit_job(request["folder"])}
-
-
-def _status(session: Any, request: dict[str, Any]) -> dict[str, Any]:
-    meta = session.get_job_meta(request["job"])
-    return {"status": str(meta.get("status", "")), "name": str(meta.get("name", ""))}
-
-
-def _tell(session: Any, request: dict[str, Any]) -> dict[str, Any]:
-    return {"told": session.do_app_command(request["job"], request["topic"], request.get("data"))}
-
-
-def _abort(session: Any, request: dict[str, Any]) -> dict[str, Any]:
-    session.abort_job(request["job"])
-    return {}
-
-
-def _download(session: Any, request: dict[str, Any]) -> dict[str, Any]:
-    return {"folder": session.download_job_result(request["job"], request["folder"])}
-
-
-def _jobs(session: Any, request: dict[str, Any]) -> dict[str, Any]:
-    listed = session.list_jobs(limit=request.get("limit", 20), reverse=True)
+def _jobs(session: Any, limit: int = 20) -> dict[str, Any]:
+    listed = session.list_jobs(limit=limit, reverse=True)
     keys = ("job_id", "job_name", "status", "submit_time", "duration")
     return {"jobs": [{key: str(job.get(key, "")) for key in keys} for job in listed]}
 
 
-_COMMANDS = {
+_COMMANDS: dict[str, Callable[..., dict[str, Any]]] = {
     "info": _info,
-    "submit": _submit,
-    "status": _status,
-    "tell": _tell,
-    "abort": _abort,
-    "download": _download,
     "jobs": _jobs,
+    "submit": lambda session, folder: {"job": session.submit_job(folder)},
+    "status": lambda session, job: {"status": str(session.get_job_meta(job).get("status", ""))},
+    "ask job": lambda session, job, topic, data: {
+        "reply": session.do_app_command(job, topic, data)
+    },
+    "abort": lambda session, job: {"reply": session.abort_job(job)},
+    "download": lambda session, job, folder: {"folder": session.download_job_result(job, folder)},
 }
+"""What a submitter can ask; the other entries of a request are the command's arguments."""
 
 
 def _failure(error: Exception) -> dict[str, Any]:
@@ -126,7 +105,7 @@ def _failure(error: Exception) -> dict[str, Any]:
     return {"error": type(error).__name__, "text": text[0][:300] if text else ""}
 
 
-def _say(answers: TextIO, content: dict[str, Any]) -> None:
+def _write(answers: TextIO, content: dict[str, Any]) -> None:
     answers.write(json.dumps(content) + "\n")
     answers.flush()
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""A submitter's connection to the hub; every question has a time limit."""
+"""A submitter's connection to the hub; every command has a time limit."""
 
 from __future__ import annotations
 
@@ -10,68 +10,56 @@ import queue
 import subprocess
 import sys
 import threading
-from types import TracebackType
 from typing import IO, Any, Self
 
-from fedsift.deploy.flare.hub_proxy import COMMAND_SECONDS, CONNECT_SECONDS
 from fedsift.deploy.kits import Kit
-from fedsift.deploy.processes import HEARTBEAT_SECONDS, port_of
+from fedsift.deploy.processes import open_log, port_of
 from fedsift.deploy.provision import require_flare
-from fedsift.errors import ConfigError, FileProblem, MemberDown
+from fedsift.engine.timeouts import DEFAULT_TIMEOUTS, Timeouts
+from fedsift.errors import ConfigError, MemberDown
 
-_SPARE_SECONDS = 30.0
-_CLOSE_SECONDS = 10.0
-_AWAY_SECONDS = 8.0 * HEARTBEAT_SECONDS
 _UNREACHABLE = ("NoConnection", "SessionClosed", "SessionExpired", "FLCommunicationError")
 _NOT_ALLOWED = ("AuthenticationError", "AuthorizationError")
 _NO_JOB = ("JobNotFound", "InvalidJobDefinition")
 
 
 class HubRefused(ConfigError):
-    """The hub answered a question with an error; ``kind`` is FLARE's name for it."""
+    """The hub answered a command with an error; ``kind`` is FLARE's name for it."""
 
     def __init__(self, kind: str, text: str) -> None:
         self.kind = kind
         super().__init__(
             f"The hub refused: {kind}: {text}.",
-            "The question must fit the state of the federation.",
+            "The command must fit the state of the federation.",
             "See 'fedsift deploy status' and the log of the hub.",
         )
 
 
 class HubSession:
-    """Asks the hub questions, through a process of its own.
+    """Sends commands to the hub, through a process of its own.
 
     Parameters
     ----------
     kit : Kit
         Of a submitter.
-    connect_seconds : float
-        How long to try to reach the hub.
+    timeouts : Timeouts
+        How long to try to reach the hub and to wait for its replies.
     """
 
-    def __init__(self, kit: Kit, connect_seconds: float = CONNECT_SECONDS) -> None:
+    def __init__(self, kit: Kit, timeouts: Timeouts = DEFAULT_TIMEOUTS) -> None:
         require_flare()
         self._kit = kit
-        self._connect_seconds = connect_seconds
+        self._timeouts = timeouts
         self._answers: queue.Queue[str] = queue.Queue()
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        log = self._kit.folder / "run" / "courier.log"
-        try:
-            log.parent.mkdir(exist_ok=True)
-            errors = log.open("w", encoding="utf-8")
-        except OSError as error:
-            raise FileProblem(
-                f"Cannot write to the kit {self._kit.folder}: {error.strerror}.",
-                "The log of the connection goes there.",
-                "Check the permissions of the kit.",
-            ) from None
+        errors = open_log(self._kit, "hub-proxy.log")
+        limits = (self._timeouts.connect_seconds, self._timeouts.command_seconds)
         command = [sys.executable, "-m", "fedsift.deploy.flare.hub_proxy", str(self._kit.folder)]
         with errors:
             self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
-                [*command, str(self._connect_seconds)],
+                [*command, *map(str, limits)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -83,29 +71,22 @@ class HubSession:
         reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         reader.start()
         try:
-            self._take(self._connect_seconds + _SPARE_SECONDS)
+            self._read_reply(self._timeouts.connect_seconds)
         except BaseException:
             self._end()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
-    def ask(self, do: str, seconds: float = COMMAND_SECONDS, **details: Any) -> dict[str, Any]:
-        """Ask one question and wait for the answer.
+    def ask(self, do: str, **details: Any) -> dict[str, Any]:
+        """Send one command and wait for the reply.
 
         Parameters
         ----------
         do : str
-            One of the courier's commands.
-        seconds : float
-            How long FLARE itself may take.
+            One of the commands of :mod:`fedsift.deploy.flare.hub_proxy`.
         **details
             What the command needs.
         """
@@ -116,19 +97,20 @@ class HubSession:
             self._process.stdin.flush()
         except OSError:
             raise self._lost("the connection ended") from None
-        return self._take(seconds + _SPARE_SECONDS)
+        return self._read_reply(self._timeouts.command_seconds)
 
-    def connected(self) -> dict[str, bool]:
-        """Organisations that have registered, and whether they were heard of lately."""
+    def find_connected(self) -> dict[str, bool]:
+        """Return the organisations that have registered, and whether they were heard lately."""
         silent: dict[str, float] = self.ask("info")["silent"]
-        return {name: seconds < _AWAY_SECONDS for name, seconds in silent.items()}
+        return {name: seconds < self._timeouts.away_seconds for name, seconds in silent.items()}
 
     def _read(self, stream: IO[str]) -> None:
         for line in stream:
             self._answers.put(line)
         self._answers.put("")
 
-    def _take(self, seconds: float) -> dict[str, Any]:
+    def _read_reply(self, seconds: float) -> dict[str, Any]:
+        seconds += self._timeouts.command_margin_seconds
         try:
             line = self._answers.get(timeout=seconds)
         except queue.Empty:
@@ -168,8 +150,8 @@ class HubSession:
         except OSError:
             pass
         try:
-            process.wait(_CLOSE_SECONDS)
+            process.wait(self._timeouts.proxy_end_seconds)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(_CLOSE_SECONDS)
+            process.wait(self._timeouts.proxy_end_seconds)
         process.stdout.close()

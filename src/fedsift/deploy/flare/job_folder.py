@@ -12,20 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from fedsift.deploy.flare.files import HUB_CLASS, SITE_CLASS
-from fedsift.deploy.letters import job_arguments, job_text
+from fedsift.deploy.flare.wire import SETUP, WORK
+from fedsift.deploy.job_signature import decode_job, encode_job
+from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import FileProblem
 
 _APP = "fedsift"
 _SERVER_FILE, _CLIENT_FILE = "config_fed_server.json", "config_fed_client.json"
-_TASKS = ["setup", "work"]
 # How soon a member asks or tries again where FLARE would wait longer for no reason of ours.
-_VARIABLES = {"task_check_interval": 1.0, "job_heartbeat_interval": 5.0}
-_SERVER = {"task_request_interval": 0.5}
+_VARIABLES = {
+    "task_check_interval": DEFAULT_TIMEOUTS.task_check_seconds,
+    "job_heartbeat_interval": DEFAULT_TIMEOUTS.job_heartbeat_seconds,
+}
+_SERVER = {"task_request_interval": DEFAULT_TIMEOUTS.task_request_seconds}
 
 
 @contextlib.contextmanager
 def job_folder(
-    name: str, text: str, warrants: Mapping[str, str], organisations: Sequence[str]
+    name: str, text: str, signatures: Mapping[str, str], organisations: Sequence[str]
 ) -> Iterator[Path]:
     """Write a job for FLARE; the folder is gone afterwards, as FLARE signs what is in it.
 
@@ -35,8 +39,8 @@ def job_folder(
         Shown in lists of jobs.
     text : str
         The job as all members see it.
-    warrants : mapping of str to str
-        The submitter's word for it, by member.
+    signatures : mapping of str to str
+        The submitter's signatures of it, by member.
     organisations : sequence of str
         Who takes part; the hub always does.
     """
@@ -44,7 +48,7 @@ def job_folder(
         folder = Path(made) / "job"
         config = folder / _APP / "config"
         config.mkdir(parents=True)
-        given = job_arguments(text, warrants)
+        given = encode_job(text, signatures)
         meta = {
             "name": name,
             "min_clients": len(organisations),
@@ -57,17 +61,17 @@ def job_folder(
         version: dict[str, Any] = {"format_version": 2, **_VARIABLES}
         _write(folder / "meta.json", meta)
         _write(config / _SERVER_FILE, {**version, "server": _SERVER, "workflows": [controller]})
-        entry = {"tasks": _TASKS, "executor": executor}
+        entry = {"tasks": [SETUP, WORK], "executor": executor}
         _write(config / _CLIENT_FILE, {**version, "executors": [entry]})
         yield folder
 
 
-def text_in(downloaded: Path) -> str:
-    """The text of the job that a downloaded result belongs to."""
+def read_job_text(downloaded: Path) -> str:
+    """Read the text of the job that a downloaded result belongs to."""
     for path in sorted(downloaded.rglob(_SERVER_FILE)):
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
-            return job_text(config["workflows"][0]["args"]["job"])
+            return decode_job(config["workflows"][0]["args"]["job"])
         except (OSError, ValueError, KeyError, IndexError, TypeError):
             continue
     raise FileProblem(

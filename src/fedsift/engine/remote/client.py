@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a site sends to other sites: greetings, calls, signs of life, the news that it is over."""
+"""What a site sends to other sites: handshakes, calls, heartbeats, and that a run is over."""
 
 from __future__ import annotations
 
@@ -8,39 +8,38 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Mapping
-from concurrent.futures import wait
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from typing import TypeVar
 
 import msgspec
 
 from fedsift.engine.remote.secure_transport import SecureTransport, aborted
 from fedsift.engine.remote.state import RunState
-from fedsift.engine.remote.transport import Timeouts
 from fedsift.engine.remote.wire import (
-    Answer,
-    Beat,
-    Busy,
-    Call,
-    Cancel,
-    Close,
-    Counts,
-    Fetch,
-    Over,
-    Poll,
-    Question,
-    Ready,
-    Refusal,
-    Reply,
-    pack,
-    read_reply,
+    CancelRun,
+    CloseExchange,
+    FetchReply,
+    Heartbeat,
+    PollReply,
+    Refused,
+    ReplyReady,
+    RoleCall,
+    RoleReply,
+    RunOver,
+    SiteCounts,
+    SiteReply,
+    SiteRequest,
+    StillBusy,
+    decode_reply,
+    encode,
 )
 from fedsift.engine.threads import in_thread
+from fedsift.engine.timeouts import Timeouts
 from fedsift.errors import BadFrame, FedsiftError, ParameterError, RunEnded, SiteUnreachable
 from fedsift.protocol.codec import Fault
 
-_GOODBYE_SECONDS = 5.0
-_PROBE_SECONDS = 2.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+R = TypeVar("R")
 
 
 class SiteClient:
@@ -48,24 +47,28 @@ class SiteClient:
 
     Parameters
     ----------
-    line : SecureTransport
+    transport : SecureTransport
     members : mapping of party -> site
     """
 
     def __init__(
-        self, line: SecureTransport, members: Mapping[str, str], patience: Timeouts, state: RunState
+        self,
+        transport: SecureTransport,
+        members: Mapping[str, str],
+        timeouts: Timeouts,
+        state: RunState,
     ) -> None:
-        self.site = line.site
+        self.site = transport.site
         self.others = tuple(sorted({*members.values()} - {self.site}))
-        self._line = line
+        self._transport = transport
         self._members = dict(members)
-        self._patience = patience
+        self._timeouts = timeouts
         self._state = state
         self._numbers = itertools.count(1)
         self._stopped = threading.Event()
 
     def site_of(self, party: str) -> str:
-        """Where a party lives."""
+        """Return where a party lives."""
         if party not in self._members:
             raise ParameterError(
                 f"No site is known for party {party!r}.",
@@ -75,148 +78,147 @@ class SiteClient:
         return self._members[party]
 
     def parties_at(self, site: str) -> tuple[str, ...]:
-        """Who lives at a site."""
+        """Return the parties that live at a site."""
         return tuple(party for party, place in self._members.items() if place == site)
 
     def next_number(self) -> int:
-        """A number that no other call of this site has."""
+        """Return a number that no other call of this site has."""
         return next(self._numbers)
 
-    def greet_all(self) -> None:
+    def connect_all(self) -> None:
         """Wait until every other site is there, and agree with each on the job."""
-        work = [in_thread(f"greet {site}", self._greet, site) for site in self.others]
-        wait(work)
-        for future in work:
+        work = self.ask_all("connect to", self._connect)
+        wait(work.values())
+        for future in work.values():
             future.result()
 
-    def start_beating(self) -> None:
+    def start_heartbeats(self) -> None:
         """Show every other site from time to time that this one is alive."""
-        for site in self.others:
-            in_thread(f"beat to {site}", self._beat, site)
+        self.ask_all("heartbeat to", self._send_heartbeats)
 
-    def stop(self) -> None:
+    def stop_heartbeats(self) -> None:
         """Send no more signs of life."""
         self._stopped.set()
 
-    def ask(
-        self, site: str, call: Call, deadline: float, given_up: threading.Event
+    def ask_all(self, name: str, ask: Callable[[str], R]) -> dict[str, Future[R]]:
+        """Call a function for every other site at once, each on a thread of its own."""
+        return {site: in_thread(f"{name} {site}", ask, site) for site in self.others}
+
+    def call(
+        self, site: str, call: RoleCall, deadline: float, given_up: threading.Event
     ) -> bytes | Fault:
-        """Bring a call to its site and wait for the answer, polling while that site computes."""
+        """Send a call to its site and wait for the reply, polling while that site computes."""
         hold = self._hold(deadline)
         reply = self._send(site, msgspec.structs.replace(call, hold=hold), hold)
         while True:
             match reply:
-                case Answer(frame=frame):
+                case RoleReply(frame=frame):
                     return frame
-                case Refusal(code=RunEnded.code):
-                    raise over()
-                case Refusal(code=code, text=text):
+                case Refused(code=RunEnded.code):
+                    raise run_is_over()
+                case Refused(code=code, text=text):
                     return Fault(code, text)
-                case Over():
-                    raise self._ended(reply)
-                case Ready(n_bytes=n_bytes):
-                    reply = self._send(site, Fetch(call.number), 0.0, n_bytes)
-                case Busy():
-                    self.check_on()
+                case ReplyReady(n_bytes=n_bytes):
+                    reply = self._send(site, FetchReply(call.number), 0.0, n_bytes)
+                case StillBusy():
+                    self.check_running()
                     if given_up.is_set():
                         return Fault(RunEnded.code, "nobody waits for the answer any more")
                     hold = self._hold(deadline)
-                    reply = self._send(site, Poll(call.number, hold), hold)
+                    reply = self._send(site, PollReply(call.number, hold), hold)
                 case _:
-                    raise _strange(site)
+                    raise _unexpected_reply(site)
 
-    def close(self, site: str, stage: int, deadline: float) -> Counts | Fault:
-        """Tell a site that a stage is over and get its counts."""
+    def close(self, site: str, exchange: int, deadline: float) -> SiteCounts | Fault:
+        """Tell a site that a protocol has ended and return its counts."""
         while True:
             hold = self._hold(deadline)
-            match self._send(site, Close(stage, hold), hold):
-                case Counts() as tally:
-                    return tally
-                case Over() as news:
-                    raise self._ended(news)
-                case Refusal(code=code, text=text):
+            match self._send(site, CloseExchange(exchange, hold), hold):
+                case SiteCounts() as counts:
+                    return counts
+                case Refused(code=code, text=text):
                     return Fault(code, text)
-                case Busy():
-                    self.check_on()
+                case StillBusy():
+                    self.check_running()
                     if time.monotonic() > deadline:
                         return Fault(SiteUnreachable.code, "it has not come so far in time")
                 case _:
-                    raise _strange(site)
+                    raise _unexpected_reply(site)
 
     def cancel(self, fault: Fault) -> None:
-        """Tell every other site that the run is over; whoever cannot be reached is left."""
+        """Tell every other site that the run is over; those that cannot be reached are left."""
 
-        def tell(site: str) -> None:
+        def cancel(site: str) -> None:
             with contextlib.suppress(FedsiftError):
-                self._send(site, Cancel(fault.code, fault.text), 0.0)
+                self._send(site, CancelRun(fault.code, fault.text), 0.0)
 
-        if not self._line.aborted:
-            work = [in_thread(f"cancel {site}", tell, site) for site in self.others]
-            wait(work, timeout=_GOODBYE_SECONDS)
+        if not self._transport.aborted:
+            wait(self.ask_all("cancel", cancel).values(), timeout=self._timeouts.cancel_seconds)
 
-    def missing(self) -> list[str]:
-        """Sites that show no sign of life when asked for one."""
-        work = {
-            site: in_thread(f"probe {site}", self._send, site, Beat(), 0.0) for site in self.others
-        }
-        wait(work.values(), timeout=_PROBE_SECONDS)
+    def find_missing(self) -> list[str]:
+        """Return the sites that show no sign of life when asked for one."""
+        work = self.ask_all("probe", lambda site: self._send(site, Heartbeat(), 0.0))
+        wait(work.values(), timeout=self._timeouts.probe_seconds)
         return [site for site, future in work.items() if not future.done() or future.exception()]
 
-    def _send(self, site: str, note: Question, hold_seconds: float, n_bytes: int = 0) -> Reply:
-        content = pack(note)
-        limit = self._patience.trip(len(content) + n_bytes, hold_seconds)
-        raw = self._line.request(site, content, limit)
-        self._state.heard(site)
-        return read_reply(raw)
-
-    def _ended(self, news: Over) -> RunEnded:
-        """Another site knows already that the run is over."""
-        self._state.end(news.site, Fault(news.code, news.text))
-        return over()
-
-    def _hold(self, deadline: float) -> float:
-        return min(self._patience.hold_seconds, max(0.0, deadline - time.monotonic()))
-
-    def check_on(self) -> None:
+    def check_running(self) -> None:
         """Raise if the run is over."""
         if self._state.ending is not None:
-            raise over()
-        if self._line.aborted:
+            raise run_is_over()
+        if self._transport.aborted:
             raise aborted()
 
-    def _greet(self, site: str) -> None:
-        """Greet until the site is there; a site that disagrees is not waited for."""
-        deadline, pause = time.monotonic() + self._patience.join_seconds, _FIRST_PAUSE
+    def _send(
+        self, site: str, request: SiteRequest, hold_seconds: float, n_bytes: int = 0
+    ) -> SiteReply:
+        content = encode(request)
+        limit = self._timeouts.limit_round_trip(len(content) + n_bytes, hold_seconds)
+        raw = self._transport.request(site, content, limit)
+        self._state.heard(site)
+        reply = decode_reply(raw)
+        if isinstance(reply, RunOver):
+            # Another site knows already that the run is over.
+            self._state.end(reply.site, Fault(reply.code, reply.text))
+            raise run_is_over()
+        return reply
+
+    def _hold(self, deadline: float) -> float:
+        return min(self._timeouts.hold_seconds, max(0.0, deadline - time.monotonic()))
+
+    def _connect(self, site: str) -> None:
+        """Try until the site is there; a site that disagrees is not waited for."""
+        limits = self._timeouts
+        deadline, pause = time.monotonic() + limits.join_seconds, limits.first_retry_seconds
         while True:
-            self.check_on()
-            left = max(_FIRST_PAUSE, deadline - time.monotonic())
+            self.check_running()
+            left = max(limits.first_retry_seconds, deadline - time.monotonic())
             try:
-                self._line.greet(site, min(self._patience.exchange_seconds, left))
+                self._transport.connect(site, min(limits.round_trip_seconds, left))
             except SiteUnreachable:
                 if time.monotonic() > deadline:
-                    limit = f"it did not join within {self._patience.join_seconds:g} seconds"
+                    limit = f"it did not join within {limits.join_seconds:g} seconds"
                     raise SiteUnreachable(site, limit) from None
             else:
                 self._state.heard(site)
                 return
             time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pause = min(2 * pause, limits.longest_retry_seconds)
 
-    def _beat(self, site: str) -> None:
-        while not self._stopped.wait(self._patience.beat_seconds):
+    def _send_heartbeats(self, site: str) -> None:
+        while not self._stopped.wait(self._timeouts.heartbeat_seconds):
             # A site that cannot be reached is noticed by whoever asks it next.
             with contextlib.suppress(FedsiftError):
-                self._send(site, Beat(), 0.0)
+                self._send(site, Heartbeat(), 0.0)
 
 
-def over() -> RunEnded:
-    """The run was ended somewhere; why is known to the run's state."""
-    return RunEnded("The run is over.", "All sites must play to the end.", "Run the job again.")
+def run_is_over() -> RunEnded:
+    """Make the error of a run that was ended somewhere; the run's state knows why."""
+    return RunEnded("The run is over.", "All sites must run to the end.", "Run the job again.")
 
 
-def _strange(site: str) -> BadFrame:
+def _unexpected_reply(site: str) -> BadFrame:
     return BadFrame(
         f"Site {site!r} answered something else than it was asked.",
-        "Sites must follow the agreed version of the relay.",
+        "All sites must follow the same version of the protocol between sites.",
         "Check that all sites run the same version of fedsift.",
     )

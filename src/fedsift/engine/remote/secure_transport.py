@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""A line that a lying hub cannot read, forge, repeat, turn around or reorder.
+"""A transport that a lying hub cannot read, forge, repeat, turn around or reorder.
 
-Two sites first greet each other: they show that they run the same job and the same version of the
-relay, and agree on fresh keys, so that nothing recorded in an earlier session opens in this one.
-Then every request and every reply is one envelope (:mod:`fedsift.crypto.envelope`). Requests that
-are under way at the same time travel in lanes; within a lane envelopes have a strict order.
+Two sites start with a handshake: they show that they run the same job and the same version of the
+protocol between sites, and agree on fresh keys, so that nothing recorded in an earlier session
+opens in this one. Then every request and every reply is one envelope
+(:mod:`fedsift.crypto.envelope`). Requests that are under way at the same time travel in lanes;
+within a lane envelopes have a strict order.
 
 A request that got no answer is sent again *unchanged*. The receiver keeps its last reply of every
 lane and gives it again, so a request is carried out once however often it arrives.
@@ -24,19 +25,20 @@ import msgspec
 
 from fedsift.crypto.envelope import Envelopes, OrganisationKey
 from fedsift.engine.remote.transport import Handler, Transport
+from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import BadEnvelope, Disagreement, RunEnded, SiteUnreachable
 
-RELAY_VERSION = 1
+RELAY_VERSION = 2
 """Grows whenever sites of different versions could misunderstand each other."""
 
 _HEAD = struct.Struct(">4s32sH")
 _HELLO, _DATA = b"fsh\x01", b"fsd\x01"
-_NO_TALK = bytes(32)
+_NO_CONNECTION = bytes(32)
 _MOST_LANES = 512
-_MOST_TALKS = 16
+_MOST_CONNECTIONS = 16
 
 
-class _Greeting(msgspec.Struct, frozen=True):
+class _Handshake(msgspec.Struct, frozen=True):
     """What two sites show each other first; unknown fields are left to later versions."""
 
     version: int
@@ -55,7 +57,7 @@ class _Lane:
     reply: bytes = field(default=b"", repr=False)
 
 
-class _Talk:
+class _Connection:
     """All that one site asks another in this session: lanes, on keys made for it."""
 
     def __init__(self, name: bytes, make: Callable[[int], Envelopes]) -> None:
@@ -67,12 +69,12 @@ class _Talk:
         self._lock = threading.Lock()
 
     def lane(self, number: int) -> _Lane:
-        """The lane of that number, made when it is first used."""
+        """Return the lane of that number, made when it is first used."""
         with self._lock:
             return self._lane(number)
 
     def take(self) -> _Lane:
-        """A lane in which nothing is under way."""
+        """Return a lane in which nothing is under way."""
         with self._lock:
             return self._free.pop() if self._free else self._lane(len(self._lanes))
 
@@ -84,7 +86,7 @@ class _Talk:
     def _lane(self, number: int) -> _Lane:
         if number >= _MOST_LANES:
             raise BadEnvelope(
-                f"Lane {number} of a line was used.",
+                f"Lane {number} of a connection was used.",
                 f"At most {_MOST_LANES} requests may be under way or lost.",
                 "Check the connection between the sites.",
             )
@@ -94,11 +96,11 @@ class _Talk:
 
 
 class SecureTransport:
-    """Seals what goes over a line and opens what comes from it.
+    """Seals what goes over a transport and opens what comes from it.
 
     Parameters
     ----------
-    line : Line
+    transport : Transport
         Carries the envelopes; nothing it says is believed.
     key : OrganisationKey
         This site's own.
@@ -114,77 +116,77 @@ class SecureTransport:
 
     def __init__(
         self,
-        line: Transport,
+        transport: Transport,
         key: OrganisationKey,
         pinned: Mapping[str, bytes],
         *,
         session: str,
         fingerprint: str,
-        attempts: int = 2,
+        attempts: int = DEFAULT_TIMEOUTS.attempts,
     ) -> None:
-        self._line = line
+        self._transport = transport
         self._key = key
         self._pinned = dict(pinned)
         self._session = session
         self._fingerprint = fingerprint
         self._attempts = attempts
         self._handler: Handler | None = None
-        self._talks: dict[str, _Talk] = {}
-        self._heard: dict[str, OrderedDict[bytes, _Talk]] = {}
+        self._connections: dict[str, _Connection] = {}
+        self._heard: dict[str, OrderedDict[bytes, _Connection]] = {}
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"<sealed line of {self.site!r}>"
+        return f"<secure transport of {self.site!r}>"
 
     @property
     def site(self) -> str:
-        """This site."""
-        return self._line.site
+        """The name of this site."""
+        return self._transport.site
 
     @property
     def aborted(self) -> bool:
-        """Whether the engine has given up the job."""
-        return self._line.aborted
+        """Whether the job was aborted."""
+        return self._transport.aborted
 
     def serve(self, handler: Handler | None) -> None:
         """Answer what other sites really sent; anything else is refused and reaches nobody."""
         self._handler = handler
-        self._line.serve(None if handler is None else self._answer)
+        self._transport.serve(None if handler is None else self._answer)
 
-    def greet(self, site: str, timeout_seconds: float) -> None:
+    def connect(self, site: str, timeout_seconds: float) -> None:
         """Check that a site runs the same job, and agree on keys for what it will be asked."""
         mine = OrganisationKey.generate()
-        hello = self._envelopes(site, "hello").seal(site, "request", self._greeting(mine))
-        sent = _HEAD.pack(_HELLO, _NO_TALK, 0) + hello
+        hello = self._envelopes(site, "hello").seal(site, "request", self._handshake(mine))
+        sent = _HEAD.pack(_HELLO, _NO_CONNECTION, 0) + hello
         try:
-            reply = self._line.request(site, sent, timeout_seconds)
+            reply = self._transport.request(site, sent, timeout_seconds)
         except SiteUnreachable as error:
             if error.refused == BadEnvelope.code:
                 raise _unknown_key(site) from error
             raise
         opened = self._envelopes(site, f"welcome {mine.public.hex()}").open(site, "reply", reply)
         theirs = self._agreed(site, opened)
-        self._talks[site] = self._talk(site, mine, mine.public, theirs)
+        self._connections[site] = self._make_connection(site, mine, mine.public, theirs)
 
     def request(self, site: str, content: bytes, timeout_seconds: float) -> bytes:
-        """Ask a site that was greeted; the limit is that of one attempt."""
-        talk = self._talks.get(site)
-        if talk is None:
-            raise SiteUnreachable(site, "it was not greeted")
-        lane = talk.take()
+        """Ask a site that was connected; the limit is that of one attempt."""
+        connection = self._connections.get(site)
+        if connection is None:
+            raise SiteUnreachable(site, "it was not connected")
+        lane = connection.take()
         envelope = lane.envelopes.seal(site, "request", content)
-        sent = _HEAD.pack(_DATA, talk.name, lane.number) + envelope
+        sent = _HEAD.pack(_DATA, connection.name, lane.number) + envelope
         problem: SiteUnreachable | BadEnvelope = SiteUnreachable(site, "nothing was sent")
         for attempt in range(self._attempts):
             if attempt and self.aborted:
                 raise aborted()
             try:
-                reply = self._line.request(site, sent, timeout_seconds)
+                reply = self._transport.request(site, sent, timeout_seconds)
                 opened = lane.envelopes.open(site, "reply", reply)
             except (SiteUnreachable, BadEnvelope) as error:
                 problem = error
             else:
-                talk.give_back(lane)
+                connection.give_back(lane)
                 return opened
         raise problem
 
@@ -196,11 +198,11 @@ class SecureTransport:
         if magic == _HELLO:
             return self._welcome(sender, envelope)
         with self._lock:
-            talk = self._heard.get(sender, OrderedDict()).get(name)
+            connection = self._heard.get(sender, OrderedDict()).get(name)
         handler = self._handler
-        if magic != _DATA or talk is None or handler is None:
+        if magic != _DATA or connection is None or handler is None:
             raise _refused(sender)
-        lane = talk.lane(number)
+        lane = connection.lane(number)
         digest = hashlib.sha256(envelope).digest()
         with lane.lock:
             if digest != lane.last:
@@ -210,47 +212,49 @@ class SecureTransport:
             return lane.reply
 
     def _welcome(self, sender: str, envelope: bytes) -> bytes:
-        """Answer a greeting; one that was recorded earlier only makes a talk that stays silent."""
+        """Answer a handshake; one recorded earlier only makes a connection that stays silent."""
         opened = self._envelopes(sender, "hello").open(sender, "request", envelope)
         mine = OrganisationKey.generate()
         try:
             theirs = self._agreed(sender, opened)
         except Disagreement:
-            # The other site finds out from the answer; without a talk it cannot ask anything.
+            # The other site finds out from the answer; without a connection it cannot ask anything.
             return self._sealed_welcome(sender, mine, _fresh_of(opened))
         with self._lock:
             known = self._heard.setdefault(sender, OrderedDict())
             if theirs not in known:
-                talk = known[theirs] = self._talk(sender, mine, theirs, theirs)
-                talk.welcome = self._sealed_welcome(sender, mine, theirs)
-            if len(known) > _MOST_TALKS:
+                made = known[theirs] = self._make_connection(sender, mine, theirs, theirs)
+                made.welcome = self._sealed_welcome(sender, mine, theirs)
+            if len(known) > _MOST_CONNECTIONS:
                 known.popitem(last=False)
             return known[theirs].welcome
 
     def _sealed_welcome(self, sender: str, mine: OrganisationKey, theirs: bytes) -> bytes:
         envelopes = self._envelopes(sender, f"welcome {theirs.hex()}")
-        return envelopes.seal(sender, "reply", self._greeting(mine))
+        return envelopes.seal(sender, "reply", self._handshake(mine))
 
-    def _greeting(self, mine: OrganisationKey) -> bytes:
-        return msgspec.msgpack.encode(_Greeting(RELAY_VERSION, self._fingerprint, mine.public))
+    def _handshake(self, mine: OrganisationKey) -> bytes:
+        return msgspec.msgpack.encode(_Handshake(RELAY_VERSION, self._fingerprint, mine.public))
 
     def _agreed(self, site: str, opened: bytes) -> bytes:
-        """The fresh key in a greeting, if the sites agree on version and job."""
+        """Return the fresh key in a handshake, if the sites agree on version and job."""
         try:
-            greeting = msgspec.msgpack.decode(opened, type=_Greeting)
+            handshake = msgspec.msgpack.decode(opened, type=_Handshake)
         except msgspec.MsgspecError:
             raise _other_version(site, "another") from None
-        if greeting.version != RELAY_VERSION:
-            raise _other_version(site, str(greeting.version))
-        if greeting.fingerprint != self._fingerprint:
+        if handshake.version != RELAY_VERSION:
+            raise _other_version(site, str(handshake.version))
+        if handshake.fingerprint != self._fingerprint:
             raise Disagreement(
                 f"Site {site!r} runs another job than this site ({self.site!r}).",
                 "All sites must run the same job.",
                 "Submit the job again; if this stays, somebody on the way changes it.",
             )
-        return greeting.fresh
+        return handshake.fresh
 
-    def _talk(self, peer: str, mine: OrganisationKey, name: bytes, theirs: bytes) -> _Talk:
+    def _make_connection(
+        self, peer: str, mine: OrganisationKey, name: bytes, theirs: bytes
+    ) -> _Connection:
         second = theirs if name == mine.public else mine.public
         secret = {peer: mine.agree(theirs)}
 
@@ -258,7 +262,7 @@ class SecureTransport:
             topic = f"talk {name.hex()} {second.hex()} lane {lane}"
             return self._envelopes(peer, topic, secret)
 
-        return _Talk(name, make)
+        return _Connection(name, make)
 
     def _envelopes(
         self, peer: str, topic: str, fresh: Mapping[str, bytes] | None = None
@@ -268,26 +272,26 @@ class SecureTransport:
 
 
 def aborted() -> RunEnded:
-    """The engine gave up the job."""
+    """Make the error of a job that was aborted."""
     return RunEnded(
-        "The run was stopped: the engine that carries the messages has ended the job.",
+        "The run was stopped: what carries the messages has ended the job.",
         "All sites must be up for the whole length of a job.",
         "Look at the hub's log for the site that was lost, then run the job again.",
     )
 
 
 def _fresh_of(opened: bytes) -> bytes:
-    """The fresh key of a greeting that cannot be agreed with."""
+    """Return the fresh key of a handshake that cannot be agreed with."""
     try:
-        return msgspec.msgpack.decode(opened, type=_Greeting).fresh
+        return msgspec.msgpack.decode(opened, type=_Handshake).fresh
     except msgspec.MsgspecError:
-        return _NO_TALK
+        return _NO_CONNECTION
 
 
 def _refused(sender: str) -> BadEnvelope:
     return BadEnvelope(
-        f"Something that claims to come from {sender!r} was refused: it belongs to no talk.",
-        "Sites greet each other before they ask anything.",
+        f"Something that claims to come from {sender!r} was refused: it belongs to no connection.",
+        "Sites connect before they ask anything.",
         "Check the pinned keys; if they are right, somebody on the way is tampering.",
     )
 
@@ -302,7 +306,7 @@ def _unknown_key(site: str) -> BadEnvelope:
 
 def _other_version(site: str, version: str) -> Disagreement:
     return Disagreement(
-        f"Site {site!r} speaks version {version} of the relay.",
+        f"Site {site!r} uses version {version} of the protocol between sites.",
         f"Version {RELAY_VERSION} is needed, as at this site.",
         "Install the same version of fedsift at all sites.",
     )

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a run across sites is still on: who ended it, and who was heard when."""
+"""Whether a run across sites still goes on: who ended it, and who was heard when."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Ending:
 
 
 class RunState:
-    """Shared by what a site sends, what it answers, and what it plays.
+    """Shared by the client, the server and the engine of a site.
 
     ``changed`` is the lock of everything that can end a wait; whoever changes something notifies.
     """
@@ -43,9 +43,9 @@ class RunState:
             self.changed.notify_all()
 
     def heard(self, site: str) -> None:
-        """Take note of a sign of life."""
+        """Note a sign of life of a site."""
         self._heard[site] = time.monotonic()
 
     def silent_seconds(self, site: str, since: float) -> float:
-        """How long a site was silent, counted from ``since`` at the earliest."""
+        """Return how long a site was silent, counted from ``since`` at the earliest."""
         return time.monotonic() - max(since, self._heard.get(site, since))

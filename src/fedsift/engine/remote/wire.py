@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""What sites say to each other to play a protocol together; travels inside envelopes only."""
+"""What sites send each other to run a protocol together; it travels inside envelopes only."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from fedsift.protocol.transcript import Entry
 from fedsift.result import Disclosure
 
 
-class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True, tag_field="is"):
-    """Base of everything below."""
+class SiteMessage(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True, tag_field="is"
+):
+    """Base of everything that one site sends to another."""
 
 
-class Call(Note, frozen=True):
+class RoleCall(SiteMessage, frozen=True):
     """A request from one role to another; ``hold`` is how long to wait before *still busy*."""
 
-    stage: int
+    exchange: int
     protocol: str
     number: int
     sender: str
@@ -32,65 +34,65 @@ class Call(Note, frozen=True):
     frame: bytes
 
 
-class Poll(Note, frozen=True):
-    """Whether the answer to a call is ready."""
+class PollReply(SiteMessage, frozen=True):
+    """Asks whether the reply to a call is ready."""
 
     number: int
     hold: float
 
 
-class Fetch(Note, frozen=True):
-    """Send the answer that was said to be ready."""
+class FetchReply(SiteMessage, frozen=True):
+    """Asks for the reply that was announced as ready."""
 
     number: int
 
 
-class Close(Note, frozen=True):
-    """The driver has finished a stage: tell your counts and go on."""
+class CloseExchange(SiteMessage, frozen=True):
+    """The driver has finished a protocol: send your counts and go on."""
 
-    stage: int
+    exchange: int
     hold: float
 
 
-class Cancel(Note, frozen=True):
+class CancelRun(SiteMessage, frozen=True):
     """The run is over, for this reason."""
 
     code: str
     text: str
 
 
-class Beat(Note, frozen=True):
+class Heartbeat(SiteMessage, frozen=True):
     """A sign of life."""
 
 
-class Answer(Note, frozen=True):
-    """The answer to a call."""
+class RoleReply(SiteMessage, frozen=True):
+    """The reply to a call."""
 
     frame: bytes
 
 
-class Ready(Note, frozen=True):
-    """The answer is there, and large: fetch it with enough time."""
+class ReplyReady(SiteMessage, frozen=True):
+    """The reply is there, and large: fetch it with enough time."""
 
     n_bytes: int
 
 
-class Busy(Note, frozen=True):
-    """Still computing, or not there yet."""
+class StillBusy(SiteMessage, frozen=True):
+    """The site still computes, or has not come this far."""
 
 
-class Noted(Note, frozen=True):
-    """Received."""
+class Received(SiteMessage, frozen=True):
+    """Confirms a message that needs no other reply."""
 
 
-class Refusal(Note, frozen=True):
-    """The note made no sense here."""
+class Refused(SiteMessage, frozen=True):
+    """The message made no sense here."""
 
     code: str
     text: str
 
 
-class Over(Note, frozen=True):
+class RunOver(SiteMessage, frozen=True):
     """The run has ended; which site ended it, and why."""
 
     site: str
@@ -98,7 +100,7 @@ class Over(Note, frozen=True):
     text: str
 
 
-class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+class FrameCount(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     """One frame that crossed between two parties: who, to whom, which message, how much."""
 
     round_number: int
@@ -111,54 +113,51 @@ class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=
     n_ciphertexts: int
 
     @classmethod
-    def of(cls, entry: Entry) -> Count:
-        """Without the frame itself."""
+    def from_entry(cls, entry: Entry) -> FrameCount:
+        """Count a frame without keeping it."""
         return cls(*(getattr(entry, name) for name in cls.__struct_fields__))
 
-    def entry(self) -> Entry:
-        """As a line of a transcript."""
+    def to_entry(self) -> Entry:
+        """Make a line of a transcript."""
         return Entry(*msgspec.structs.astuple(self))
 
 
-class Counts(Note, frozen=True):
-    """Counts of everything a site asked others in a stage, and its seconds by phase."""
+class SiteCounts(SiteMessage, frozen=True):
+    """What a site asked others while a protocol ran, and its seconds by phase."""
 
     rounds: int
-    counts: tuple[Count, ...]
+    counts: tuple[FrameCount, ...]
     disclosures: tuple[Disclosure, ...]
     seconds: dict[str, float]
 
 
-Question = Call | Poll | Fetch | Close | Cancel | Beat
-Reply = Answer | Ready | Busy | Noted | Refusal | Over | Counts
-N = TypeVar("N", bound=Note)
+SiteRequest = RoleCall | PollReply | FetchReply | CloseExchange | CancelRun | Heartbeat
+SiteReply = RoleReply | ReplyReady | StillBusy | Received | Refused | RunOver | SiteCounts
+M = TypeVar("M", bound=SiteMessage)
 
-_questions: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
-_replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
+_requests: msgspec.msgpack.Decoder[SiteRequest] = msgspec.msgpack.Decoder(SiteRequest)
+_replies: msgspec.msgpack.Decoder[SiteReply] = msgspec.msgpack.Decoder(SiteReply)
 
-
-def pack(note: Note) -> bytes:
-    """A note as bytes."""
-    return msgspec.msgpack.encode(note)
+encode = msgspec.msgpack.encode
 
 
-def read_question(raw: bytes) -> Question:
-    """What another site asks."""
-    return _read(_questions, raw)
+def decode_request(raw: bytes) -> SiteRequest:
+    """Read what another site asks."""
+    return _decode(_requests, raw)
 
 
-def read_reply(raw: bytes) -> Reply:
-    """What another site answers."""
-    return _read(_replies, raw)
+def decode_reply(raw: bytes) -> SiteReply:
+    """Read what another site replies."""
+    return _decode(_replies, raw)
 
 
-def _read(decoder: msgspec.msgpack.Decoder[N], raw: bytes) -> N:
+def _decode(decoder: msgspec.msgpack.Decoder[M], raw: bytes) -> M:
     try:
         return decoder.decode(raw)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
         # The decoder's text may quote the payload, so it stays out of the error.
         raise BadFrame(
-            f"{len(raw)} bytes arrived that are no note between sites.",
-            "Notes of the agreed version of the relay are needed.",
+            f"{len(raw)} bytes arrived that are no message between sites.",
+            "Messages of the agreed version are needed.",
             "Check that all sites run the same version of fedsift.",
         ) from None

@@ -16,8 +16,7 @@ from typing import Any
 import numpy.typing as npt
 
 from fedsift.data.table import PartyTable
-from fedsift.engine import Outcome
-from fedsift.engine.api import LocalEngine
+from fedsift.engine import LocalEngine, Outcome
 from fedsift.lab.attacks.attack import Trial
 from fedsift.protocol import Codec, Protocol, Role
 from fedsift.result import Disclosure

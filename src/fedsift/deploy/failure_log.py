@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a member writes down about a failure, and how little of it others are told."""
+"""What a member writes into its own log when something fails, and what the hub learns of it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fedsift.errors import FedsiftError
 _log = logging.getLogger(__name__)
 
 
-def refusal(error: Exception) -> str:
-    """The code of an error, all that a hub may know of it."""
+def log_refusal(error: Exception) -> str:
+    """Log an error and return its code, all that a hub may know of it."""
     log_failure(error)
     return error.code if isinstance(error, FedsiftError) else FedsiftError.code
 
