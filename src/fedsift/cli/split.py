@@ -16,8 +16,7 @@ from fedsift.errors import ParameterError
 def split(
     file: Annotated[Path, typer.Argument(help="CSV or Parquet file.", metavar="FILE")],
     parties: Annotated[
-        int | None,
-        typer.Option("--parties", help="How many; the usual number of the method if not given."),
+        int | None, typer.Option("--parties", help="How many; 3, or 4 for vfps, if not given.")
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Directory for the files and the job.")

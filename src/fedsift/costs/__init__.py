@@ -2,15 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a job will cost before it runs: counts from shapes, seconds from a short calibration.
 
-tally      messages, bytes, ciphertexts and units of work of one run
-columns, vectors, layers
+counts     messages, bytes, ciphertexts and units of work of one run
+columns, paillier
            sizes and work of the encryption kernels, by scheme
-filters, interaction, vfps, dcfs, fpso, fedsdg
-           one walk through each method
 rates      seconds per unit of work on this machine, kept in the cache
 measure, measure_crypto
            the calibration that finds them
-estimate   both multiplied
+estimate   the counts that a method's cost model gives, multiplied with the rates
 flare      what is added between organisations
 """
 

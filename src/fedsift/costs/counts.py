@@ -129,19 +129,10 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class CountRange:
-    """Expected counts of a run, and those of its cheapest and its dearest course.
+class Expected:
+    """Counts of a run; where the data decides, also of the cheapest and the dearest course."""
 
-    Parameters
-    ----------
-    expected : Counts
-    low, high : Counts, optional
-        Where the data decides on the course.
-    remarks : tuple of str
-        What the data decides, and what was taken as typical.
-    """
-
-    expected: Counts
+    counts: Counts
     low: Counts | None = None
     high: Counts | None = None
     remarks: tuple[str, ...] = ()

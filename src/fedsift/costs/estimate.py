@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from fedsift.costs.counts import CountRange, Counts
+from fedsift.costs.counts import Counts, Expected
 from fedsift.costs.measure import CROWD
 from fedsift.costs.rates import Rates
 from fedsift.data import Federation
@@ -90,19 +90,19 @@ def estimate(
     # A copy that keeps no checkpoints: nothing is written where nothing runs.
     planning = clone(selector).set_params(checkpoint=None)
     params = planning._prepare(federation).params
-    counted: CountRange = method.load(method.cost_model)(federation, params)
+    expected: Expected = method.load(method.cost_model)(planning, federation, params)
     if around is not None:
         for tally in {
-            id(t): t for t in (counted.expected, counted.low, counted.high) if t
+            id(t): t for t in (expected.counts, expected.low, expected.high) if t
         }.values():
             tally.add(around)
-    return _priced(counted, rates)
+    return _priced(expected, rates)
 
 
-def _priced(counted: CountRange, rates: Rates) -> Estimate:
-    tally = counted.expected
+def _priced(expected: Expected, rates: Rates) -> Estimate:
+    tally = expected.counts
     seconds, cpu, phases = priced(tally, rates)
-    remarks = list(counted.remarks)
+    remarks = list(expected.remarks)
     if not rates.measured:
         remarks.append(
             "Seconds are those of a typical machine; 'fedsift doctor' measures this one."
@@ -115,8 +115,8 @@ def _priced(counted: CountRange, rates: Rates) -> Estimate:
         tally.messages,
         tally.n_bytes,
         tally.ciphertexts,
-        _ends(counted.low, rates),
-        _ends(counted.high, rates),
+        _ends(expected.low, rates),
+        _ends(expected.high, rates),
         tuple(remarks),
     )
 

@@ -157,8 +157,8 @@ class MethodSpec:
     neutral : mapping of setting to str
         Name of the party without data that takes part; a horizontal method always has one.
     cost_model : str or Missing
-        Address of a function of a federation and the ``params`` of a prepared run; returns a
-        :class:`~fedsift.costs.counts.CountRange`.
+        Address of a function of an estimator, a federation and the ``params`` of a prepared run;
+        returns an :class:`~fedsift.costs.counts.Expected`.
     texts : str or Missing
         Address of the :class:`ReportTexts`.
     pooled : Pooled or Missing

@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reports built from a :class:`~fedsift.result.SelectionResult` and nothing else.
+"""Reports built from a :class:`~fedsift.result.SelectionResult`, in the words of its method.
+
+A result of a method that is not installed here has a report too, in words that fit any method.
 
 `view` turns a result into rows ready to print; `text` and `html` print them.
 """

@@ -159,7 +159,7 @@ def _interaction(result: SelectionResult) -> list[str]:
                 [clean(name) for name in matrix.rows],
                 [clean(name) for name in matrix.columns],
                 matrix.values,
-                note="Above 1: tells more together. Below 1: repeats what is selected already.",
+                note="Above 1: says more together. Below 1: repeats what is selected already.",
             )
         )
     return parts

@@ -20,7 +20,7 @@ _BARS = {
     "rows besides.",
 }
 _COMPARE = (
-    "'fedsift compare' repeats the selection on parts of the rows and tells how stable it is."
+    "'fedsift compare' repeats the selection on parts of the rows and shows how stable it is."
 )
 _MOST_NAMES = 5
 

@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from fedsift.costs.counts import MASKING_KEY, CountRange, Counts, frame
+from fedsift.costs.counts import MASKING_KEY, Counts, Expected, frame
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation, PartyTable
 from fedsift.maths import moments
@@ -101,6 +102,6 @@ def _masked(tally: Counts, ask: Message, n_numbers: int, limbs: int, n_parties: 
     tally.mask(n_numbers, n_parties)
 
 
-def count_dcfs(federation: Federation, params: Params) -> CountRange:
+def expect_dcfs(selector: Any, federation: Federation, params: Params) -> Expected:  # noqa: ARG001 - as all
     """Counts of a run; nothing depends on the data."""
-    return CountRange(tally_dcfs(federation, params))
+    return Expected(tally_dcfs(federation, params))

@@ -7,5 +7,5 @@ from fedsift.methods.spec import ReportTexts
 TEXTS = ReportTexts(
     score="the weight of the feature in projections that keep the structure of all parties' rows; "
     "no label is used",
-    no_errors="Only the mean over the parties is told, and not how far they differ.",
+    no_errors="Only the mean score over the parties is revealed, so their spread is unknown.",
 )

@@ -18,7 +18,7 @@ METHOD = MethodSpec(
     python_only=("embedding_network",),
     packages=("torch",),
     neutral={},
-    cost_model="fedsift.methods.fedsdg.costs:count_fedsdg",
+    cost_model="fedsift.methods.fedsdg.costs:expect_fedsdg",
     texts="fedsift.methods.fedsdg.report:TEXTS",
     pooled=Missing(
         "Training the same network on pooled columns is another method; the peer 'stg' is that."

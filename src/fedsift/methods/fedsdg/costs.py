@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsift.costs.counts import MASKING_KEY, CountRange, Counts, Frame, frame
+from fedsift.costs.counts import MASKING_KEY, Counts, Expected, Frame, frame
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation, Target
 from fedsift.data.remote_table import is_remote
@@ -184,11 +184,11 @@ class _Walk:
         layer.forward(n * times)
 
 
-def count_fedsdg(federation: Federation, params: Params) -> CountRange:
+def expect_fedsdg(selector: Any, federation: Federation, params: Params) -> Expected:  # noqa: ARG001 - as all
     """Counts of the longest training, and of the shortest if the data may end it early."""
     fewest, most = epochs(params)
     expected = tally_fedsdg(federation, params, most)
     if fewest == most:
-        return CountRange(expected)
+        return Expected(expected)
     remark = f"Training stops after {fewest} to {most} epochs, as the data decides."
-    return CountRange(expected, tally_fedsdg(federation, params, fewest), expected, (remark,))
+    return Expected(expected, tally_fedsdg(federation, params, fewest), expected, (remark,))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedsift.costs.columns import Evaluator, columns_of
-from fedsift.costs.counts import MASKING_KEY, CountRange, Counts, Frame, frame
+from fedsift.costs.counts import MASKING_KEY, Counts, Expected, Frame, frame
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation, PartyTable, Target
 from fedsift.data.remote_table import is_remote
@@ -212,6 +212,6 @@ def _masked(
     tally.mask(times * n_numbers, n_parties)
 
 
-def count_filter(federation: Federation, params: Params) -> CountRange:
+def expect_filter(selector: Any, federation: Federation, params: Params) -> Expected:  # noqa: ARG001 - as all
     """Counts of a run; nothing depends on the data."""
-    return CountRange(tally_filter(federation, params))
+    return Expected(tally_filter(federation, params))

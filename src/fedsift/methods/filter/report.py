@@ -15,7 +15,7 @@ _SCORES = {
 }
 _NO_ERRORS = {
     "chi2": "Only sums of the columns by class are known, and not how values vary around them.",
-    "variance": "It would need fourth powers of the values, which nobody tells.",
+    "variance": "It would need fourth powers of the values, which no party reveals.",
 }
 _NOISE = "The counts carry noise, and an error of theirs would not be that of the rows."
 

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.costs.counts import MASKING_KEY, CountRange, Counts
+from fedsift.costs.counts import MASKING_KEY, Counts, Expected
 from fedsift.data import Federation
 from fedsift.data.remote_table import is_remote
 from fedsift.methods.fpso import messages, swarm
@@ -142,9 +144,9 @@ class _Landscape:
         return np.array(found)
 
 
-def count_fpso(federation: Federation, params: Params) -> CountRange:
+def expect_fpso(selector: Any, federation: Federation, params: Params) -> Expected:  # noqa: ARG001 - as all
     """Counts of a run whose swarms meet a typical number of subsets."""
     remarks = ["Subsets are tried once; how many different ones a swarm meets is an estimate."]
     if params.classifier is not None:
         remarks.append("Seconds are those of nearest neighbours, not of the given classifier.")
-    return CountRange(tally_fpso(federation, params), remarks=tuple(remarks))
+    return Expected(tally_fpso(federation, params), remarks=tuple(remarks))

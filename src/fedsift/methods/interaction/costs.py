@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from fedsift.costs.counts import CountRange, Counts, Frame, frame, ring_of
+from fedsift.costs.counts import Counts, Expected, Frame, frame, ring_of
 from fedsift.crypto.products.plan import ProductPlan, plan_products
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.data import Federation
@@ -206,14 +207,14 @@ class _Walk:
         )
 
 
-def count_interaction(federation: Federation, params: Params) -> CountRange:
+def expect_interaction(selector: Any, federation: Federation, params: Params) -> Expected:  # noqa: ARG001 - as all
     """Counts of a run that selects as many features as asked for, or as many as it will."""
     wanted = params.n_features_to_select
     if wanted is not None:
-        return CountRange(tally_interaction(federation, params, wanted))
+        return Expected(tally_interaction(federation, params, wanted))
     n_features = federation.n_features
     expected = max(1, min(10, n_features // 2))
-    return CountRange(
+    return Expected(
         tally_interaction(federation, params, expected),
         tally_interaction(federation, params, 1),
         tally_interaction(federation, params, n_features),

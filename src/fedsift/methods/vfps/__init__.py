@@ -14,7 +14,7 @@ METHOD = MethodSpec(
     python_only=(),
     packages=(),
     neutral={"vertical": "aggregator"},
-    cost_model="fedsift.methods.vfps.costs:count_vfps",
+    cost_model="fedsift.methods.vfps.costs:expect_vfps",
     texts="fedsift.methods.vfps.report:TEXTS",
     pooled=Pooled("fedsift.lab.pooled:select_vfps"),
     # With fewer participants a group may hold one party's data alone, which policies must allow.

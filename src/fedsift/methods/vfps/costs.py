@@ -7,11 +7,12 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.costs.counts import MASKING_KEY, CountRange, Counts, frame
+from fedsift.costs.counts import MASKING_KEY, Counts, Expected, frame
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation
 from fedsift.methods.vfps import messages, search
@@ -277,7 +278,7 @@ class _Walk:
         self.tally.do("evaluate", "rank row", runs * told * m)
 
 
-def count_vfps(federation: Federation, params: Params) -> CountRange:
+def expect_vfps(selector: Any, federation: Federation, params: Params) -> Expected:  # noqa: ARG001 - as all
     """Counts of a run with a mean number of candidates."""
     remark = "How many rows become candidates depends on the data; a mean number is assumed."
-    return CountRange(tally_vfps(federation, params), remarks=(remark,))
+    return Expected(tally_vfps(federation, params), remarks=(remark,))

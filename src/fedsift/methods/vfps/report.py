@@ -23,5 +23,5 @@ def explain_importance(result: SelectionResult) -> str:
 
 TEXTS = ReportTexts(
     why=explain_importance,
-    course="Groups of participants are tested; what they tell together decides.",
+    course="Groups of participants are tested; what they say together decides.",
 )
