@@ -11,7 +11,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from fedsift.costs.counts import Counts
+from fedsift.costs.counts import Counts, Expected
 from fedsift.costs.measure import CROWD
 from fedsift.costs.rates import Rates
 from fedsift.data import Federation
@@ -76,16 +76,6 @@ class Estimate:
         }
 
 
-@dataclass(frozen=True)
-class _Walked:
-    """Expected counts, and those of the cheapest and the dearest course."""
-
-    expected: Counts
-    low: Counts | None = None
-    high: Counts | None = None
-    remarks: tuple[str, ...] = ()
-
-
 def estimate(
     selector: Any, federation: Federation, rates: Rates, around: Counts | None = None
 ) -> Estimate | None:
@@ -93,88 +83,43 @@ def estimate(
 
     ``around`` is what comes before and after the method, see :mod:`fedsift.costs.joint`.
     """
-    name = type(selector).__name__
-    if name not in COST_MODELS:
+    expect = cost_models().get(type(selector).__name__)
+    if expect is None:
         return None
     # A copy that keeps no checkpoints: nothing is written where nothing runs.
     planning = clone(selector).set_params(checkpoint=None)
     params = planning._prepare(federation).params
-    walked = COST_MODELS[name](federation, params)
+    expected = expect(planning, federation, params)
     if around is not None:
-        for tally in {id(t): t for t in (walked.expected, walked.low, walked.high) if t}.values():
-            tally.add(around)
-    return _priced(walked, rates)
+        courses = (expected.counts, expected.low, expected.high)
+        for counts in {id(counts): counts for counts in courses if counts}.values():
+            counts.add(around)
+    return _priced(expected, rates)
 
 
-def _filter(federation: Federation, params: Any) -> _Walked:
-    from fedsift.methods.filter.costs import tally_filter
+def cost_models() -> dict[str, Callable[[Any, Federation, Any], Expected]]:
+    """By the name of an estimator: from it, a federation and settings to what a run costs."""
+    from fedsift.methods.dcfs.costs import expect_dcfs
+    from fedsift.methods.fedsdg.costs import expect_fedsdg
+    from fedsift.methods.filter.costs import expect_filter
+    from fedsift.methods.fpso.costs import expect_fpso
+    from fedsift.methods.interaction.costs import expect_interaction
+    from fedsift.methods.vfps.costs import expect_vfps
 
-    return _Walked(tally_filter(federation, params))
-
-
-def _interaction(federation: Federation, params: Any) -> _Walked:
-    from fedsift.methods.interaction.costs import tally_interaction
-
-    wanted = params.n_features_to_select
-    if wanted is not None:
-        return _Walked(tally_interaction(federation, params, wanted))
-    n_features = federation.n_features
-    expected = max(1, min(10, n_features // 2))
-    return _Walked(
-        tally_interaction(federation, params, expected),
-        tally_interaction(federation, params, 1),
-        tally_interaction(federation, params, n_features),
-        (f"The data decides how many features are selected; {expected} are assumed.",),
-    )
+    return {
+        "FilterSelector": expect_filter,
+        "InteractionSelector": expect_interaction,
+        "VFPSSelector": expect_vfps,
+        "DCFSSelector": expect_dcfs,
+        "FPSOSelector": expect_fpso,
+        "FedSDGSelector": expect_fedsdg,
+    }
 
 
-def _vfps(federation: Federation, params: Any) -> _Walked:
-    from fedsift.methods.vfps.costs import tally_vfps
-
-    remark = "How many rows become candidates depends on the data; a mean number is assumed."
-    return _Walked(tally_vfps(federation, params), remarks=(remark,))
-
-
-def _dcfs(federation: Federation, params: Any) -> _Walked:
-    from fedsift.methods.dcfs.costs import tally_dcfs
-
-    return _Walked(tally_dcfs(federation, params))
-
-
-def _fpso(federation: Federation, params: Any) -> _Walked:
-    from fedsift.methods.fpso.costs import tally_fpso
-
-    remarks = ["Subsets are tried once; how many different ones a swarm meets is an estimate."]
-    if params.classifier is not None:
-        remarks.append("Seconds are those of nearest neighbours, not of the given classifier.")
-    return _Walked(tally_fpso(federation, params), remarks=tuple(remarks))
-
-
-def _fedsdg(federation: Federation, params: Any) -> _Walked:
-    from fedsift.methods.fedsdg.costs import epochs, tally_fedsdg
-
-    fewest, most = epochs(params)
-    expected = tally_fedsdg(federation, params, most)
-    if fewest == most:
-        return _Walked(expected)
-    remark = f"Training stops after {fewest} to {most} epochs, as the data decides."
-    return _Walked(expected, tally_fedsdg(federation, params, fewest), expected, (remark,))
-
-
-COST_MODELS: dict[str, Callable[[Federation, Any], _Walked]] = {
-    "FilterSelector": _filter,
-    "InteractionSelector": _interaction,
-    "VFPSSelector": _vfps,
-    "DCFSSelector": _dcfs,
-    "FPSOSelector": _fpso,
-    "FedSDGSelector": _fedsdg,
-}
-
-
-def _priced(walked: _Walked, rates: Rates) -> Estimate:
-    tally = walked.expected
+def _priced(expected: Expected, rates: Rates) -> Estimate:
+    tally = expected.counts
     seconds, cpu, phases = priced(tally, rates)
-    remarks = list(walked.remarks)
+    remarks = list(expected.remarks)
     if not rates.measured:
         remarks.append(
             "Seconds are those of a typical machine; 'fedsift doctor' measures this one."
@@ -187,8 +132,8 @@ def _priced(walked: _Walked, rates: Rates) -> Estimate:
         tally.messages,
         tally.n_bytes,
         tally.ciphertexts,
-        _ends(walked.low, rates),
-        _ends(walked.high, rates),
+        _ends(expected.low, rates),
+        _ends(expected.high, rates),
         tuple(remarks),
     )
 

@@ -5,18 +5,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsift.costs.counts import MASKING_KEY, Counts, Frame, frame
+from fedsift.costs.counts import MASKING_KEY, Counts, Expected, Frame, frame
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation, Target
 from fedsift.data.remote_table import is_remote
 from fedsift.methods.fedsdg import messages
 from fedsift.methods.fedsdg.layer_costs import layer_of
 from fedsift.methods.fedsdg.row_splits import validation_split
-from fedsift.methods.filter.costs import tally_scores
+from fedsift.methods.filter.costs import count_scores
 from fedsift.protocol import MaskedArray, Message, PublicArray
 
 if TYPE_CHECKING:
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 
 _FORWARD_SHARE = 0.3
 """A pass without gradients, against a whole step of a network."""
+
+
+def expect_fedsdg(_selector: Any, federation: Federation, params: Params) -> Expected:
+    """Walk through a training of the most epochs, and of the fewest."""
+    fewest, most = epochs(params)
+    expected = tally_fedsdg(federation, params, most)
+    if fewest == most:
+        return Expected(expected)
+    remark = f"Training stops after {fewest} to {most} epochs, as the data decides."
+    return Expected(expected, tally_fedsdg(federation, params, fewest), expected, (remark,))
 
 
 def epochs(params: Params) -> tuple[int, int]:
@@ -91,14 +101,11 @@ class _Walk:
 
     def _start_gates(self) -> None:
         settings = self._params.filter_params
-        if self._others:
-            tally_scores(self.tally, self._n_training, self._target, self._others, settings)
-            for number, table in enumerate(self._others.values()):
-                told = messages.GateStart(PublicArray.of(np.zeros(table.n_columns)))
-                self.tally.ask(told, others=1)
-                self.tally.rounds -= number > 0
-        if self._own is not None:
-            self.tally.do("prepare", "score cell", self._n_training * self._own.n_columns)
+        self.tally.add(count_scores(self._federation, self._n_training, settings))
+        for number, table in enumerate(self._others.values()):
+            told = messages.GateStart(PublicArray.of(np.zeros(table.n_columns)))
+            self.tally.ask(told, others=1)
+            self.tally.rounds -= number > 0
 
     def _stage(self, n_epochs: int) -> None:
         self._open()

@@ -5,14 +5,30 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from fedsift.costs.counts import Counts, Frame, frame, ring_of
+from fedsift.costs.counts import Counts, Expected, Frame, frame, ring_of
 from fedsift.crypto.products.plan import ProductPlan, plan_products
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.data import Federation
 from fedsift.methods.interaction import measures, messages
 from fedsift.methods.interaction.fixed_point import n_scalars, scales_of
 from fedsift.methods.interaction.messages import Params
+
+
+def expect_interaction(_selector: Any, federation: Federation, params: Params) -> Expected:
+    """Walk through a run; the data may decide how many features are selected."""
+    wanted = params.n_features_to_select
+    if wanted is not None:
+        return Expected(tally_interaction(federation, params, wanted))
+    n_features = federation.n_features
+    expected = max(1, min(10, n_features // 2))
+    return Expected(
+        tally_interaction(federation, params, expected),
+        tally_interaction(federation, params, 1),
+        tally_interaction(federation, params, n_features),
+        (f"The data decides how many features are selected; {expected} are assumed.",),
+    )
 
 
 def tally_interaction(federation: Federation, params: Params, n_selected: int) -> Counts:

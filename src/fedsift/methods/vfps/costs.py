@@ -7,11 +7,12 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.costs.counts import MASKING_KEY, Counts, frame
+from fedsift.costs.counts import MASKING_KEY, Counts, Expected, frame
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation
 from fedsift.methods.vfps import messages, search
@@ -26,6 +27,12 @@ from fedsift.protocol import MaskedArray, PublicArray
 Floats = npt.NDArray[np.float64]
 
 _GROUP_NUMBERS = 1 << 21
+
+
+def expect_vfps(_selector: Any, federation: Federation, params: Params) -> Expected:
+    """Walk through a run with a mean number of candidates."""
+    remark = "How many rows become candidates depends on the data; a mean number is assumed."
+    return Expected(tally_vfps(federation, params), remarks=(remark,))
 
 
 def tally_vfps(federation: Federation, params: Params) -> Counts:
