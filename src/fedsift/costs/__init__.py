@@ -2,15 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a job will cost before it runs: counts from shapes, seconds from a short calibration.
 
-tally      messages, bytes, ciphertexts and units of work of one run
-columns, vectors, layers
-           sizes and work of the encryption kernels, by scheme
-filters, interaction, vfps, dcfs, fpso, fedsdg
-           one walk through each method
+counts     messages, bytes, ciphertexts and units of work of one run
+counting   a method's own driver and roles, run on a few rows to count what they send
+sample     the made-up rows
+columns, products
+           kernels that have the sizes and count the work of the encrypted ones
+methods.<name>.costs
+           what of a job is run, how often it is repeated, and work on all rows
 rates      seconds per unit of work on this machine, kept in the cache
 measure, measure_crypto
            the calibration that finds them
 estimate   both multiplied
+joint      what comes before and after the method
+chain      the steps of a chained job
 flare      what is added between organisations
 """
 

@@ -319,7 +319,7 @@ class CountingOwner:
 class CountingEvaluator:
     """The feature holder's side of :class:`CountingOwner`."""
 
-    def __init__(self, columns: Ciphertexts, spec: ColumnSpec) -> None:
+    def __init__(self, _counts: Counts, columns: Ciphertexts, spec: ColumnSpec) -> None:
         self.spec = spec
         self._scheme = columns.scheme
         self._kernel: Columns

@@ -9,16 +9,20 @@ ciphertexts that have the number and size of real ones, but no content.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from fedsift.costs.columns import CountingEvaluator, CountingOwner
 from fedsift.costs.counts import Counts, header_bytes
-from fedsift.crypto.columns.api import ColumnSpec, IntArray
-from fedsift.crypto.counting import counting_with
-from fedsift.crypto.wire import Ciphertexts, PublicKeys
+from fedsift.costs.products import (
+    CountingColumnHolder,
+    CountingProductCloud,
+    CountingProductOwner,
+)
+from fedsift.crypto.counting import count_work, counting_with
+from fedsift.crypto.products.plan import ProductPlan
 from fedsift.protocol import Message, Role
 from fedsift.protocol.codec import MAGIC, Done
 from fedsift.protocol.message import sealed_parts
@@ -28,15 +32,29 @@ from fedsift.protocol.protocol import find_driver
 R = TypeVar("R")
 
 Nodes = Mapping[str, Sequence[Role]]
+FullPlan = Callable[[ProductPlan], ProductPlan]
+
+_COLUMNS: dict[str, Any] = {"own_columns": CountingOwner, "join_columns": CountingEvaluator}
+_PRODUCTS: dict[str, Any] = {
+    "own_products": CountingProductOwner,
+    "hold_columns": CountingColumnHolder,
+    "join_products": CountingProductCloud,
+}
 
 
-def count_run(nodes: Nodes, drive: str = "drive") -> Counts:
+def count_run(nodes: Nodes, drive: str = "drive", full_plan: FullPlan | None = None) -> Counts:
     """Run a protocol and count; every role must be here.
 
-    ``drive`` names the driver's method that is run: all of the protocol, or a part of it.
+    Parameters
+    ----------
+    nodes : mapping of party -> roles
+    drive : str
+        The driver's method that is run: all of the protocol, or a part of it.
+    full_plan : callable, optional
+        From a kernel's plan for the few rows that are there to the one for all rows.
     """
     party, driver = find_driver(nodes)
-    counter = _Counter(nodes)
+    counter = _Counter(nodes, full_plan)
     with counting_with(counter), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # remarks on made-up rows
         _finish(getattr(driver, drive)(_CountingNetwork(counter, party)))
@@ -62,30 +80,39 @@ def _finish(coroutine: Coroutine[Any, Any, R]) -> R:
     raise AssertionError("a role waited for something other than a message")
 
 
+class _Current(Counts):
+    """Work goes to whoever counts at the moment: a kernel may outlive one count."""
+
+    def do(self, phase: str, unit: str, count: float = 1) -> None:
+        """Count work of one kind."""
+        count_work(phase, unit, count)
+
+
+_CURRENT = _Current()
+
+
 class _Counter:
     """Roles of all parties, kernels that count, and the counts."""
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: Nodes, full_plan: FullPlan | None) -> None:
         self.roles = {
             (party, role.role_name): role for party, roles in nodes.items() for role in roles
         }
         self.counts = Counts()
-        self.do = self.counts.do
+        self._full_plan = full_plan
 
-    def own_columns(
-        self, scheme: str, columns: IntArray, spec: ColumnSpec, security_bits: int
-    ) -> CountingOwner:
-        """See :func:`fedsift.crypto.columns.api.own_columns`."""
-        return CountingOwner(self.counts, scheme, columns, spec, security_bits)
+    def do(self, phase: str, unit: str, count: float = 1) -> None:
+        """See :class:`fedsift.crypto.counting.Counter`."""
+        self.counts.do(phase, unit, count)
 
-    def join_columns(
-        self,
-        keys: PublicKeys,  # noqa: ARG002 - there are none
-        columns: Ciphertexts,
-        spec: ColumnSpec,
-    ) -> CountingEvaluator:
-        """See :func:`fedsift.crypto.columns.api.join_columns`."""
-        return CountingEvaluator(columns, spec)
+    def kernel(self, name: str, *arguments: Any) -> Any:
+        """See :class:`fedsift.crypto.counting.Counter`."""
+        if name in _COLUMNS:
+            return _COLUMNS[name](_CURRENT, *arguments)
+        plan = next(one for one in arguments if isinstance(one, ProductPlan))
+        (other,) = (one for one in arguments if one is not plan)
+        assert self._full_plan is not None  # noqa: S101 - given for methods with products
+        return _PRODUCTS[name](_CURRENT, other, plan, self._full_plan(plan))
 
     def add(self, message: Message) -> None:
         """Count a message between two parties."""

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run will send and compute, counted before it starts.
 
-A :class:`Counts` is filled by walking through a method as its driver would, with the same messages
-but empty ciphertexts: only their number and size matter. Seconds come later, when counts are
-multiplied with the :mod:`rates <fedsift.costs.rates>` of a machine.
+A :class:`Counts` is filled by a counted run of the method's own driver, or by walking through it
+with the same messages but empty ciphertexts: only their number and size matter. Seconds come
+later, when counts are multiplied with the :mod:`rates <fedsift.costs.rates>` of a machine.
 """
 
 from __future__ import annotations

@@ -45,10 +45,11 @@ def sample_federation(
     rng = np.random.default_rng(0)
     tables: dict[str, PartyTable] = {}
     for party, table in federation.tables.items():
-        few = min(n_rows, table.n_rows)
+        real = federation.n_rows if federation.setting == "vertical" else table.n_rows
+        few = min(n_rows, real or n_rows)  # a table elsewhere may not have told its rows
         columns = tuple(_made_up(column, few, rng, points) for column in _columns(table))
         tables[party] = SampleTable(party, columns, stands_for=stands_for or few)
-    target, fewest = federation.target, min(n_rows, federation.n_rows)
+    target, fewest = federation.target, min(n_rows, federation.n_rows or n_rows)
     return replace(
         federation,
         tables=tables,

@@ -12,18 +12,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from fedsift.crypto.wire import Ciphertexts, PublicKeys
 
+class Counter(Protocol):
+    """What counts work, and makes kernels that count theirs."""
 
-class Kernels(Protocol):
-    """What takes the place of the kernels' factories."""
-
-    def own_columns(self, scheme: str, columns: Any, spec: Any, security_bits: int) -> Any:
-        """See :func:`fedsift.crypto.columns.api.own_columns`."""
-        ...
-
-    def join_columns(self, keys: PublicKeys, columns: Ciphertexts, spec: Any) -> Any:
-        """See :func:`fedsift.crypto.columns.api.join_columns`."""
+    def kernel(self, name: str, *arguments: Any) -> Any:
+        """The kernel that takes the place of what the function ``name`` makes."""
         ...
 
     def do(self, phase: str, unit: str, count: float = 1) -> None:
@@ -31,26 +25,27 @@ class Kernels(Protocol):
         ...
 
 
-_counting: ContextVar[Kernels | None] = ContextVar("counting kernels", default=None)
-
-
-def counting_kernels() -> Kernels | None:
-    """What counts here; None in every real run."""
-    return _counting.get()
+_counter: ContextVar[Counter | None] = ContextVar("counter", default=None)
 
 
 @contextmanager
-def counting_with(kernels: Kernels) -> Iterator[None]:
+def counting_with(counter: Counter) -> Iterator[None]:
     """Let kernels count instead of working, in this thread and within this block."""
-    token = _counting.set(kernels)
+    token = _counter.set(counter)
     try:
         yield
     finally:
-        _counting.reset(token)
+        _counter.reset(token)
+
+
+def counting_kernel(name: str, *arguments: Any) -> Any:
+    """The kernel of whoever counts; None in every real run."""
+    counter = _counter.get()
+    return None if counter is None else counter.kernel(name, *arguments)
 
 
 def count_work(phase: str, unit: str, count: float = 1) -> None:
     """Count work of one kind, if somebody counts."""
-    kernels = _counting.get()
-    if kernels is not None:
-        kernels.do(phase, unit, count)
+    counter = _counter.get()
+    if counter is not None:
+        counter.do(phase, unit, count)
