@@ -3,12 +3,18 @@
 """What a job will cost before it runs: counts from shapes, seconds from a short calibration.
 
 counts     messages, bytes, ciphertexts and units of work of one run
-columns, paillier
-           sizes and work of the encryption kernels, by scheme
+counting   a method's own driver and roles, run on a few rows to count what they send
+sample     the made-up rows
+columns, products
+           kernels that have the sizes and count the work of the encrypted ones
+methods.<name>.costs
+           what of a job is run, how often it is repeated, and work on all rows
 rates      seconds per unit of work on this machine, kept in the cache
 measure, measure_crypto
            the calibration that finds them
-estimate   the counts that a method's cost model gives, multiplied with the rates
+estimate   both multiplied
+joint      what comes before and after the method
+chain      the steps of a chained job
 flare      what is added between organisations
 """
 

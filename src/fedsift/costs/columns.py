@@ -1,21 +1,26 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Cost of encrypted columns against secret rows (K1, :mod:`fedsift.crypto.columns.api`)."""
+"""Encrypted columns against secret rows (:mod:`fedsift.crypto.columns.api`), only counted."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from fedsift.costs.blanks import blank_ciphertexts, blank_keys, opened
 from fedsift.costs.counts import Counts, Ring
 from fedsift.costs.paillier import PaillierWork
-from fedsift.crypto.columns.api import ColumnSpec
+from fedsift.crypto.columns.api import BigArray, BinnedRows, ColumnSpec, IntArray, Rows
 from fedsift.crypto.columns.bgv import BGVPlan, make_plan
 from fedsift.crypto.columns.paillier import Layout
-from fedsift.crypto.columns.plain import QuadraticWidths
+from fedsift.crypto.columns.plain import (
+    PlainColumnEvaluator,
+    PlainColumnOwner,
+    QuadraticWidths,
+)
 from fedsift.crypto.fixed_point import SignedPacking
 from fedsift.crypto.schemes.multiexp import MERGE_COST, _collapse_merges, group_size
-from fedsift.crypto.wire import PublicKeys
+from fedsift.crypto.wire import Ciphertexts, PublicKeys
 
 _COLUMNS_AT_ONCE = 8
 
@@ -284,3 +289,53 @@ def columns_of(tally: Counts, scheme: str, spec: ColumnSpec, security_bits: int)
     if scheme == "paillier":
         return PaillierColumns(tally, spec, security_bits)
     return BGVColumns(tally, spec)
+
+
+class CountingOwner:
+    """The label holder's side: computes in the clear on the rows there are, counts for all rows."""
+
+    def __init__(
+        self, tally: Counts, scheme: str, columns: IntArray, spec: ColumnSpec, security_bits: int
+    ) -> None:
+        self.spec = spec
+        self._kernel = columns_of(tally, scheme, spec, security_bits)
+        self._inside = PlainColumnOwner(columns, replace(spec, n_samples=len(columns)))
+        self._kernel.encrypt()
+        self.keys = blank_keys(self._kernel.keys, self._kernel.key_bytes)
+        content = (self._kernel, self._inside)
+        self.columns = blank_ciphertexts(scheme, [self._kernel.columns], content)
+
+    def open_products(self, sealed: Ciphertexts, n_rows: int) -> BigArray:
+        """The products themselves."""
+        self._kernel.decrypt(Evaluator(n_rows, 1, quadratic=False))
+        return self._inside.open_products(opened(sealed), n_rows)
+
+    def open_quadratics(self, sealed: Ciphertexts, n_features: int, n_cells: int) -> BigArray:
+        """The quadratics themselves."""
+        self._kernel.decrypt(Evaluator(n_features, n_cells, quadratic=True))
+        return self._inside.open_quadratics(opened(sealed), n_features, n_cells)
+
+
+class CountingEvaluator:
+    """The feature holder's side of :class:`CountingOwner`."""
+
+    def __init__(self, _counts: Counts, columns: Ciphertexts, spec: ColumnSpec) -> None:
+        self.spec = spec
+        self._scheme = columns.scheme
+        self._kernel: Columns
+        self._kernel, owner = opened(columns)
+        self._inside = PlainColumnEvaluator(owner.keys, owner.columns, owner.spec)
+
+    def products(self, rows: Rows, added: IntArray | None = None) -> Ciphertexts:
+        """As many ciphertexts as the products of all rows take."""
+        return self._sealed(rows, self._inside.products(rows, added), quadratic=False)
+
+    def quadratics(self, rows: Rows, weights: IntArray | None = None) -> Ciphertexts:
+        """As many ciphertexts as masked products and corrections take."""
+        return self._sealed(rows, self._inside.quadratics(rows, weights), quadratic=True)
+
+    def _sealed(self, rows: Rows, content: Ciphertexts, *, quadratic: bool) -> Ciphertexts:
+        n_cells = rows.n_bins if isinstance(rows, BinnedRows) else 1
+        evaluator = Evaluator(rows.n_features, n_cells, quadratic)
+        self._kernel.evaluate(evaluator)
+        return blank_ciphertexts(self._scheme, self._kernel.sealed(evaluator), content)

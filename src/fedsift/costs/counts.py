@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run will send and compute, counted before it starts.
 
-A :class:`Counts` is filled by walking through a method as its driver would, with the same messages
-but empty ciphertexts: only their number and size matter. Seconds come later, when counts are
-multiplied with the :mod:`rates <fedsift.costs.rates>` of a machine.
+A :class:`Counts` is filled by a counted run of the method's own driver, or by walking through it
+with the same messages but empty ciphertexts: only their number and size matter. Seconds come
+later, when counts are multiplied with the :mod:`rates <fedsift.costs.rates>` of a machine.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def frame(
 
     ``arrays`` are bytes of arrays that were left out because they are long.
     """
-    extra = sum(count * (size + _header(size)) for count, size in sealed)
-    extra += sum(size + _header(size) for size in keys) + arrays
+    extra = sum(count * (size + header_bytes(size)) for count, size in sealed)
+    extra += sum(size + header_bytes(size) for size in keys) + arrays
     return Frame(message, sum(count for count, _ in sealed), extra)
 
 
-def _header(n_bytes: int) -> int:
+def header_bytes(n_bytes: int) -> int:
     """MessagePack writes a type, and the length in one, two or four bytes."""
     return 2 if n_bytes < 1 << 8 else 3 if n_bytes < 1 << 16 else 5
 
@@ -112,15 +112,15 @@ class Counts:
         self.do("mask", "mask number", n_numbers * (n_parties + 1))
         self.do("mask", "mask number peer", n_numbers * n_parties * (n_parties - 1))
 
-    def add(self, other: Counts) -> None:
-        """Count another part of the run in."""
-        self.rounds += other.rounds
-        self.calls += other.calls
-        self.messages += other.messages
-        self.n_bytes += other.n_bytes
-        self.ciphertexts += other.ciphertexts
-        for (phase, unit), count in other.work.items():
-            self.do(phase, unit, count)
+    def add(self, other: Counts, times: int = 1) -> None:
+        """Count another part of the run in, so many times."""
+        self.rounds += times * other.rounds
+        self.calls += times * other.calls
+        self.messages += times * other.messages
+        self.n_bytes += times * other.n_bytes
+        self.ciphertexts += times * other.ciphertexts
+        for key, count in other.work.items():
+            self.work[key] = self.work.get(key, 0.0) + times * count
 
     def do(self, phase: str, unit: str, count: float = 1) -> None:
         """Work of one kind."""

@@ -92,10 +92,9 @@ def estimate(
     params = planning._prepare(federation).params
     expected: Expected = method.load(method.cost_model)(planning, federation, params)
     if around is not None:
-        for tally in {
-            id(t): t for t in (expected.counts, expected.low, expected.high) if t
-        }.values():
-            tally.add(around)
+        courses = (expected.counts, expected.low, expected.high)
+        for counts in {id(counts): counts for counts in courses if counts}.values():
+            counts.add(around)
     return _priced(expected, rates)
 
 

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from fedsift.crypto.counting import count_work
 from fedsift.crypto.wire import PublicKeys
 from fedsift.errors import BadCiphertext, FixedPointOverflow, ParameterError
 
@@ -132,6 +133,8 @@ class PairwiseMasks:
         """
         total = to_limbs(values, limbs)
         self._use(context)
+        count_work("mask", "mask number", len(total))
+        count_work("mask", "mask number peer", len(total) * len(self._secrets))
         for peer, secret in self._secrets.items():
             first, second = sorted((self._name, peer))
             stream = _stream(secret, (context, first, second), total.shape)
@@ -188,6 +191,7 @@ def unmask_sum(arrays: Iterable[Limbs], limbs: int = 1) -> list[int]:
         raise ParameterError(
             "No masked arrays to add.", "All parties' arrays are needed.", "Pass them in a list."
         )
+    count_work("mask", "mask number", len(total))
     return from_limbs(total)
 
 

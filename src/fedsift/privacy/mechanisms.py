@@ -23,6 +23,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.crypto.counting import count_work
 from fedsift.errors import ParameterError, PolicyViolation
 
 Integers = npt.NDArray[np.int64]
@@ -169,6 +170,7 @@ class CountNoise:
     def draw(self, shape: tuple[int, ...], seed: list[int] | None = None) -> Integers:
         """Noise for every cell."""
         below, limit = source_of(seed), 1 << self.bits
+        count_work("mask", "noise number", math.prod(shape))
         if self.gaussian:
             variance = self.variance
             drawn = [discrete_gaussian(variance, below) for _ in range(math.prod(shape))]

@@ -28,6 +28,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.crypto.counting import counting_kernel
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import ParameterError
 
@@ -227,6 +228,11 @@ def own_columns(
     scheme: str, columns: IntArray, spec: ColumnSpec, *, security_bits: int = 128
 ) -> ColumnOwner:
     """Make keys of a scheme (``bgv``, ``paillier``, ``plain``) and encrypt the columns."""
+    counting: ColumnOwner | None = counting_kernel(
+        "own_columns", scheme, columns, spec, security_bits
+    )
+    if counting is not None:
+        return counting
     from fedsift.crypto.columns import (
         bgv as counts_bgv,
     )
@@ -248,6 +254,9 @@ def own_columns(
 
 def join_columns(keys: PublicKeys, columns: Ciphertexts, spec: ColumnSpec) -> ColumnEvaluator:
     """Check what the owner sent against the agreed specification, before any computation."""
+    counting: ColumnEvaluator | None = counting_kernel("join_columns", columns, spec)
+    if counting is not None:
+        return counting
     from fedsift.crypto.columns import (
         bgv as counts_bgv,
     )

@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.columns.bgv import product_noise_bits
+from fedsift.crypto.counting import counting_kernel
 from fedsift.crypto.layout import Layout
 from fedsift.crypto.modular import Residues
 from fedsift.crypto.products.plan import (
@@ -365,6 +366,24 @@ class ProductCloud:
 
     def _sealed(self, blobs: Sequence[bytes]) -> Ciphertexts:
         return Ciphertexts(self._scheme, tuple(blobs))
+
+
+def own_products(plan: ProductPlan, scheme: str) -> ProductOwner:
+    """Make keys of a scheme (``bgv``, ``plain``) at the label owner."""
+    counting: ProductOwner | None = counting_kernel("own_products", plan, scheme)
+    return counting or ProductOwner(plan, scheme)
+
+
+def hold_columns(keys: PublicKeys, plan: ProductPlan) -> ColumnHolder:
+    """Use the owner's public key at a feature owner."""
+    counting: ColumnHolder | None = counting_kernel("hold_columns", keys, plan)
+    return counting or ColumnHolder(keys, plan)
+
+
+def join_products(keys: PublicKeys, plan: ProductPlan) -> ProductCloud:
+    """Use the owner's computing keys at the cloud."""
+    counting: ProductCloud | None = counting_kernel("join_products", keys, plan)
+    return counting or ProductCloud(keys, plan)
 
 
 class _Diagonals:

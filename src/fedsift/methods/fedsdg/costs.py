@@ -16,7 +16,7 @@ from fedsift.data.remote_table import is_remote
 from fedsift.methods.fedsdg import messages
 from fedsift.methods.fedsdg.layer_costs import layer_of
 from fedsift.methods.fedsdg.row_splits import validation_split
-from fedsift.methods.filter.costs import tally_scores
+from fedsift.methods.filter.costs import count_scores
 from fedsift.protocol import MaskedArray, Message, PublicArray
 
 if TYPE_CHECKING:
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 
 _FORWARD_SHARE = 0.3
 """A pass without gradients, against a whole step of a network."""
+
+
+def expect_fedsdg(_selector: Any, federation: Federation, params: Params) -> Expected:
+    """Walk through a training of the most epochs, and of the fewest."""
+    fewest, most = epochs(params)
+    expected = tally_fedsdg(federation, params, most)
+    if fewest == most:
+        return Expected(expected)
+    remark = f"Training stops after {fewest} to {most} epochs, as the data decides."
+    return Expected(expected, tally_fedsdg(federation, params, fewest), expected, (remark,))
 
 
 def epochs(params: Params) -> tuple[int, int]:
@@ -91,14 +101,11 @@ class _Walk:
 
     def _start_gates(self) -> None:
         settings = self._params.filter_params
-        if self._others:
-            tally_scores(self.tally, self._n_training, self._target, self._others, settings)
-            for number, table in enumerate(self._others.values()):
-                told = messages.GateStart(PublicArray.of(np.zeros(table.n_columns)))
-                self.tally.ask(told, others=1)
-                self.tally.rounds -= number > 0
-        if self._own is not None:
-            self.tally.do("prepare", "score cell", self._n_training * self._own.n_columns)
+        self.tally.add(count_scores(self._federation, self._n_training, settings))
+        for number, table in enumerate(self._others.values()):
+            told = messages.GateStart(PublicArray.of(np.zeros(table.n_columns)))
+            self.tally.ask(told, others=1)
+            self.tally.rounds -= number > 0
 
     def _stage(self, n_epochs: int) -> None:
         self._open()
@@ -182,13 +189,3 @@ class _Walk:
         sealed = frame(messages.MaskedOutputs(self._empty), *layer.outputs)
         self.tally.ask(sealed, Frame(answer), others=n, times=times)
         layer.forward(n * times)
-
-
-def expect_fedsdg(selector: Any, federation: Federation, params: Params) -> Expected:  # noqa: ARG001 - as all
-    """Counts of the longest training, and of the shortest if the data may end it early."""
-    fewest, most = epochs(params)
-    expected = tally_fedsdg(federation, params, most)
-    if fewest == most:
-        return Expected(expected)
-    remark = f"Training stops after {fewest} to {most} epochs, as the data decides."
-    return Expected(expected, tally_fedsdg(federation, params, fewest), expected, (remark,))

@@ -8,69 +8,61 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 
-from fedsift.costs.counts import MASKING_KEY, Counts, Expected
+from fedsift.costs.counting import count_run, extrapolate
+from fedsift.costs.counts import Counts, Expected
+from fedsift.costs.sample import sample_federation
 from fedsift.data import Federation
 from fedsift.data.remote_table import is_remote
-from fedsift.methods.fpso import messages, swarm
+from fedsift.methods.fpso import swarm
 from fedsift.methods.fpso.block_votes import N_PARTICLES, N_STEPS
-from fedsift.methods.fpso.local_search import Params
-from fedsift.methods.fpso.third_party import ACCURACY_STEPS, Answer, answer_type
-from fedsift.methods.fpso.votes import number_of_blocks
-from fedsift.protocol import MaskedArray, PublicArray
+from fedsift.methods.fpso.local_search import Params, fewest_rows
+from fedsift.methods.fpso.votes import FEWEST_BLOCKS, FEWEST_ROWS, number_of_blocks
 
 _LANDSCAPES = 3
 _SMOOTH = 0.5
 
 
-def tally_fpso(federation: Federation, params: Params) -> Counts:
-    """Walk through a run; the number of different subsets is that of swarms on made-up data."""
-    tally, n, m = Counts(), len(federation.tables), federation.n_features
-    tally.side_by_side = n
-    tally.ask(messages.Hello(), messages.Greeting(MASKING_KEY, m), others=n)
-    tally.ask(messages.Roster(dict.fromkeys(federation.tables, MASKING_KEY)), others=n)
-    mask = PublicArray.of(np.zeros(m, dtype=bool))
-    chosen = messages.GlobalSubset(mask, False)
+def expect_fpso(selector: Any, federation: Federation, params: Params) -> Expected:
+    """Messages of one and two rounds on a few rows, and subsets that swarms try on all rows."""
+    remarks = ["Subsets are tried once; how many different ones a swarm meets is an estimate."]
+    if params.classifier is not None:
+        remarks.append("Seconds are those of nearest neighbours, not of the given classifier.")
+    n_rows = FEWEST_BLOCKS * max(FEWEST_ROWS, fewest_rows(params.n_folds, params.k))
+    few = sample_federation(federation, n_rows)
     if params.noisy:
-        _votes(tally, federation, params)
-        tally.ask(chosen, others=n)
-        return tally
-    if params.mode == "federated-fitness":
-        steps = params.n_iterations * params.n_rounds
-        masks = PublicArray.of(np.zeros((params.n_particles, m), dtype=bool))
-        asked = messages.Particles(40, masks)
-        tally.ask(asked, _answer(params, params.n_particles), others=n, times=steps)
-        tally.ask(chosen, others=n)
-        numbers = params.n_particles * steps
+        voting = clone(selector).set_params(n_blocks=FEWEST_BLOCKS)
+        counts = count_run(voting._prepare(few).prepared.nodes)
+        _count_votes(counts, federation, params)
     else:
-        rounds = 1 if params.mode == "best-of-local" else params.n_rounds
-        masks = PublicArray.of(np.zeros((n, m), dtype=bool))
-        tally.ask(messages.SearchWanted(1), messages.LocalSubset(mask), others=n, times=rounds)
-        tally.ask(messages.Candidates(1, masks), _answer(params, n), others=n, times=rounds)
-        tally.ask(chosen, others=n, times=rounds)
-        numbers = n * rounds
-    tally.mask(numbers, n)
-    n_subsets, size = different_subsets(m, params)
+        shorter = [clone(selector).set_params(n_iterations=1, n_rounds=n) for n in (1, 2)]
+        one, two = (count_run(run._prepare(few).prepared.nodes) for run in shorter)
+        rounds = {"rounds": params.n_rounds, "best-of-local": 1}
+        steps = params.n_iterations * params.n_rounds
+        counts = extrapolate(one, two, rounds.get(params.mode, steps))
+        _count_subsets(counts, federation, params)
+    counts.side_by_side = len(federation.tables)
+    return Expected(counts, remarks=tuple(remarks))
+
+
+def _count_subsets(counts: Counts, federation: Federation, params: Params) -> None:
+    """Subsets that every party's classifier tries."""
+    n_subsets, size = different_subsets(federation.n_features, params)
     rounds = params.n_rounds if params.mode == "rounds" else 1
-    n_tried = n_subsets + (n - 1) * rounds
+    n_tried = n_subsets + (len(federation.tables) - 1) * rounds
     for table in federation.tables.values():
         distances = n_tried * table.n_rows**2
-        tally.do("train", "subset", n_tried)
-        tally.do("train", "swarm subset", n_tried)
-        tally.do("train", "subset distance", distances * (1 + params.k) / 4)
-        tally.do("train", "subset distance column", distances * size)
-    return tally
+        counts.do("train", "subset", n_tried)
+        counts.do("train", "swarm subset", n_tried)
+        counts.do("train", "subset distance", distances * (1 + params.k) / 4)
+        counts.do("train", "subset distance column", distances * size)
 
 
-def _votes(tally: Counts, federation: Federation, params: Params) -> None:
-    """Blocks that vote: a short search in each, and one exchange."""
-    n, m = len(federation.tables), federation.n_features
-    votes = MaskedArray.of(np.zeros((m, 1), dtype=np.uint64))
-    tally.ask(messages.VotesWanted(), messages.NoisyVotes(votes), others=n)
-    tally.mask(m, n)
-    tally.do("mask", "noise number", n * m)
+def _count_votes(counts: Counts, federation: Federation, params: Params) -> None:
+    """A short search in every block."""
     swarms = Params(n_particles=N_PARTICLES, n_iterations=N_STEPS, n_rounds=1)
-    n_subsets, size = different_subsets(m, swarms)
+    n_subsets, size = different_subsets(federation.n_features, swarms)
     target = next(iter(federation.targets.values()), None)
     n_classes = 2 if target is None or is_remote(target) else len(target.classes)
     for party, table in federation.tables.items():
@@ -78,20 +70,10 @@ def _votes(tally: Counts, federation: Federation, params: Params) -> None:
         # The party itself tries two subsets more, to know which one it would use.
         n_tried = n_blocks * (n_subsets + 2)
         distances = n_tried * (table.n_rows / n_blocks) ** 2
-        tally.do("train", "subset", n_tried)
-        tally.do("train", "swarm subset", n_blocks * n_subsets)
-        tally.do("train", "subset distance", distances * (1 + params.k) / 4)
-        tally.do("train", "subset distance column", distances * size)
-
-
-def _answer(params: Params, n_subsets: int) -> Answer:
-    kind = answer_type(params)
-    if kind is messages.Accuracies:
-        return messages.Accuracies(PublicArray.of(np.zeros(n_subsets)))
-    if kind is messages.MaskedShortfalls:
-        masked = np.zeros((n_subsets * ACCURACY_STEPS, 1), dtype=np.uint64)
-        return messages.MaskedShortfalls(MaskedArray.of(masked))
-    return messages.MaskedAccuracies(MaskedArray.of(np.zeros((n_subsets, 1), dtype=np.uint64)))
+        counts.do("train", "subset", n_tried)
+        counts.do("train", "swarm subset", n_blocks * n_subsets)
+        counts.do("train", "subset distance", distances * (1 + params.k) / 4)
+        counts.do("train", "subset distance column", distances * size)
 
 
 def different_subsets(n_features: int, params: Params) -> tuple[float, float]:
@@ -142,11 +124,3 @@ class _Landscape:
                 self.seen[key] = (round(value, 2), int(mask.sum()))
             found.append(self.seen[key][0])
         return np.array(found)
-
-
-def expect_fpso(selector: Any, federation: Federation, params: Params) -> Expected:  # noqa: ARG001 - as all
-    """Counts of a run whose swarms meet a typical number of subsets."""
-    remarks = ["Subsets are tried once; how many different ones a swarm meets is an estimate."]
-    if params.classifier is not None:
-        remarks.append("Seconds are those of nearest neighbours, not of the given classifier.")
-    return Expected(tally_fpso(federation, params), remarks=tuple(remarks))

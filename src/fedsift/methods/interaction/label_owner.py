@@ -58,7 +58,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.modular import Residues
-from fedsift.crypto.products.bgv import ProductOwner
+from fedsift.crypto.products.bgv import ProductOwner, own_products
 from fedsift.crypto.products.plan import plan_products
 from fedsift.crypto.products.shares import Residue, product_terms, taylor_terms
 from fedsift.crypto.wire import Ciphertexts
@@ -183,7 +183,7 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
         counts = tuple(self._owners.values())
         plan = plan_products(self._n_rows, n_classes, counts, self._plan.scales.result_bits)
         with self.clock("encrypt"):
-            self._kernel = ProductOwner(plan, self._params.scheme)
+            self._kernel = own_products(plan, self._params.scheme)
         self._ring = Residue(plan.moduli)
         keys = self._kernel.evaluation_keys
         setup = Setup(self._n_rows, n_classes, tuple(self._owners), counts, keys)

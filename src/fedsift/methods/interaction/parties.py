@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.modular import Residues
-from fedsift.crypto.products.bgv import ColumnHolder, ProductCloud
+from fedsift.crypto.products.bgv import ColumnHolder, ProductCloud, hold_columns, join_products
 from fedsift.crypto.products.plan import plan_products
 from fedsift.crypto.products.shares import Residue, product_factors, taylor_factors
 from fedsift.crypto.randomness import random_integers
@@ -119,7 +119,7 @@ class FeatureOwner(Resumable, name="feature owner", signals=OWNER_SIGNALS):
         bits = fixed.scales_of(self._params.measure, self._table.n_rows).result_bits
         plan = plan_products(self._table.n_rows, 1, (self.n_usable,), bits)
         with self.clock("encrypt"):
-            self._holder = ColumnHolder(told.keys, plan)
+            self._holder = hold_columns(told.keys, plan)
             columns = self._holder.encrypt_columns(self._own.values)
             scalars = Ciphertexts(told.keys.scheme, ())
             if measures.is_binary(self._params.measure):
@@ -204,7 +204,7 @@ class CloudServer(Resumable, name="cloud server", signals=CLOUD_SIGNALS):
         self._scales = fixed.scales_of(self._params.measure, told.n_rows)
         plan = plan_products(told.n_rows, told.n_classes, told.n_features, self._scales.result_bits)
         self._owners = list(zip(told.owners, told.n_features, strict=True))
-        self._kernel = ProductCloud(told.keys, plan)
+        self._kernel = join_products(told.keys, plan)
         self._ring = Residue(plan.moduli)
 
     @handles(EncryptedColumns)

@@ -29,6 +29,12 @@ Floats = npt.NDArray[np.float64]
 _GROUP_NUMBERS = 1 << 21
 
 
+def expect_vfps(_selector: Any, federation: Federation, params: Params) -> Expected:
+    """Walk through a run with a mean number of candidates."""
+    remark = "How many rows become candidates depends on the data; a mean number is assumed."
+    return Expected(tally_vfps(federation, params), remarks=(remark,))
+
+
 def tally_vfps(federation: Federation, params: Params) -> Counts:
     """Walk through a run, with the groups and queries that its seed gives."""
     return _Walk(federation, params).run()
@@ -276,9 +282,3 @@ class _Walk:
         )
         self._rows("rank", "sub-ranking", m * runs)
         self.tally.do("evaluate", "rank row", runs * told * m)
-
-
-def expect_vfps(selector: Any, federation: Federation, params: Params) -> Expected:  # noqa: ARG001 - as all
-    """Counts of a run with a mean number of candidates."""
-    remark = "How many rows become candidates depends on the data; a mean number is assumed."
-    return Expected(tally_vfps(federation, params), remarks=(remark,))
