@@ -20,7 +20,7 @@ def expect_dcfs(selector: Any, federation: Federation, params: Params) -> Expect
     """Messages of a run on a few rows, which are as long as on many, and matrices of all rows."""
     n_rows = max(_FEWEST_ROWS, 2 * params.n_dimensions, params.n_neighbors + 2)
     few = sample_federation(federation, n_rows)
-    counts = count_run(selector._prepare(few).prepared.nodes)
+    counts = count_run(selector._prepare(few).nodes)
     counts.side_by_side = len(federation.tables)
     for table in federation.tables.values():
         _count_member(counts, table, params)

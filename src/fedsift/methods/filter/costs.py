@@ -24,7 +24,7 @@ from fedsift.methods.filter.ranking import Params
 def expect_filter(selector: Any, federation: Federation, params: Params) -> Expected:
     """Messages and encryption of a run on a few rows, and what all rows add."""
     few = _few_rows(federation, federation.n_rows, params)
-    counts = count_run(selector._prepare(few).prepared.nodes)
+    counts = count_run(selector._prepare(few).nodes)
     if params.releases:  # a choice looks at every feature about once, and at each quickly
         looks = params.n_features_to_select * federation.n_features
         counts.do("decrypt", "noise number", looks / 5)

@@ -33,11 +33,11 @@ def expect_fpso(selector: Any, federation: Federation, params: Params) -> Expect
     few = sample_federation(federation, n_rows)
     if params.noisy:
         voting = clone(selector).set_params(n_blocks=FEWEST_BLOCKS)
-        counts = count_run(voting._prepare(few).prepared.nodes)
+        counts = count_run(voting._prepare(few).nodes)
         _count_votes(counts, federation, params)
     else:
         shorter = [clone(selector).set_params(n_iterations=1, n_rounds=n) for n in (1, 2)]
-        one, two = (count_run(run._prepare(few).prepared.nodes) for run in shorter)
+        one, two = (count_run(run._prepare(few).nodes) for run in shorter)
         rounds = {"rounds": params.n_rounds, "best-of-local": 1}
         steps = params.n_iterations * params.n_rounds
         counts = extrapolate(one, two, rounds.get(params.mode, steps))

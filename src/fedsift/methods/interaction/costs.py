@@ -33,7 +33,7 @@ def expect_interaction(selector: Any, federation: Federation, params: Params) ->
 
     def nodes(n_selected: int) -> Nodes:
         run = clone(selector).set_params(n_features_to_select=n_selected)
-        roles: Nodes = run._prepare(few).prepared.nodes
+        roles: Nodes = run._prepare(few).nodes
         return roles
 
     def count(n_selected: int) -> Counts:
