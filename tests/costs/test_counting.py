@@ -89,7 +89,7 @@ def test_blank_ciphertexts_take_as_many_bytes_as_real_ones():
 def test_kernels_are_real_again_after_a_count():
     selector, federation = CASES["frequencies"]
     few = sample_federation(federation, 50, stands_for=240)
-    nodes = selector.set_params(he="bgv", security="secure")._prepare(few).prepared.nodes
+    nodes = selector.set_params(he="bgv", security="secure")._prepare(few).nodes
 
     counts = count_run(nodes)
 
