@@ -120,7 +120,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(name, tmp_path):
         ("dcfs", {"alignment": "open", "target": "paper"}),
         ("dcfs", {"alignment": "local"}),
         ("fpso", {"mode": "federated-fitness", "decoding": "random"}),
-        ("fpso", {"mode": "best-of-local", "aggregation": "third-party"}),
+        ("fpso", {"n_rounds": 1, "aggregation": "third-party"}),
         ("fedsdg", {"refit": True, "n_features_to_select": 3, "max_epochs": 2}),
     ],
 )

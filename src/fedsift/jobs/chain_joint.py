@@ -363,7 +363,7 @@ class ChainScript(ChainState):
         nodes = fedsdg_predict.build_nodes(tables, coordinator, self._models, params)
         n_holders = sum(party != coordinator for party in self._parties)
         bits = 0 if params.scheme == "plain" else params.security_bits
-        used = messages_to_predict(params, n_holders)
+        used = messages_to_predict(n_holders)
         outcome = execute(
             Prepared(fedsdg_predict.PROTOCOL, nodes, used, bits),
             {party: self._homes[party].policy for party in here},

@@ -203,7 +203,6 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
                 int(self._used.sum()),
                 ask.n_outputs,
                 security_bits=self._params.security_bits,
-                elementwise=self._params.layer == "elementwise" and self._training,
             )
         if self._saved_share is not None:
             layer.share = self._saved_share[self._used]
@@ -228,10 +227,7 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
         """Draw this side's half of the starting weights, and hide it."""
         params = self._params
         weights = starting_weights(
-            self._rng,
-            (params.embedding, params.outputs),
-            self._n_feature_holders + 1,
-            elementwise=params.layer == "elementwise",
+            self._rng, (params.embedding, params.outputs), self._n_feature_holders + 1
         )
         return WeightShare(self._layer.new_share(params.numbers.weights(weights)))
 
@@ -269,15 +265,11 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
         self, told: MaskedOutputs, net: Network
     ) -> OutputShare | SingleOutputs:
         """Lines 8-9: decrypt, take away the own share's part, add pairwise masks."""
-        if (
-            sums_are_masked(self._params, self._n_feature_holders)
-            and not self._pairwise
-            and not self._refitting
-        ):
+        if sums_are_masked(self._n_feature_holders) and not self._pairwise and not self._refitting:
             raise ParameterError(
                 "Outputs were asked for before the feature holders agreed on masks.",
                 "The job says that the label holder sees sums over feature holders only.",
-                "Run the same job at every party; aggregate=False shows single outputs.",
+                "Run the same job at every party.",
             )
         self._n_batches += 1
         with self.clock("decrypt"):
@@ -424,10 +416,9 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
         self._data = PartData(self._encoder, self._table)
         self._saved_share = saved["share"]
         self._blur_key = int(saved["blur_key"], 16)
-        if not self._params.fixed_width:
-            self._used = self._part.open_embeddings()
-            # A layer has at least one column, even if it carries zeros.
-            self._used[0] |= not self._used.any()
+        self._used = self._part.open_embeddings()
+        # A layer has at least one column, even if it carries zeros.
+        self._used[0] |= not self._used.any()
 
     def checkpoint(self) -> State:
         """Networks, gates, optimiser, noise, and this party's share of the layer's weights."""

@@ -61,7 +61,7 @@ class InteractiveLayer:
         self._params = params
         self.parties = tuple(parties)
         self._clock = clock
-        self._pairwise = sums_are_masked(params, len(parties))
+        self._pairwise = sums_are_masked(len(parties))
         self._evaluators: dict[str, EvaluatorLayer] = {}
         self._used: dict[str, npt.NDArray[np.bool_]] = {}
         self._own: OpenLayer | None = None
@@ -71,15 +71,11 @@ class InteractiveLayer:
         self._sealed: dict[str, EncryptedBatch] = {}
         self._n_asks = 0
 
-    @property
-    def _elementwise(self) -> bool:
-        return self._params.layer == "elementwise"
-
     def add_own(self, part: LocalPart, data: PartData) -> None:
         """The label holder's own columns."""
         self._own_part, self._own_data = part, data
 
-    async def open(self, net: Network, *, training: bool = True) -> None:
+    async def open(self, net: Network) -> None:
         """Exchange keys: of every part of the layer, and for pairwise masks."""
         if not self.parties:
             return
@@ -91,11 +87,7 @@ class InteractiveLayer:
                 used = reply.used.array(shape=(params.embedding,)).astype(np.bool_)
                 self._used[party] = used
                 self._evaluators[party] = EvaluatorLayer(
-                    reply.keys,
-                    params.batch_size,
-                    int(used.sum()),
-                    params.outputs,
-                    elementwise=self._elementwise and training,
+                    reply.keys, params.batch_size, int(used.sum()), params.outputs
                 )
         if len({evaluator.modulus for evaluator in self._evaluators.values()}) > 1:
             raise ParameterError(
@@ -114,11 +106,11 @@ class InteractiveLayer:
         n_parts = len(self.parties) + 1
 
         def half() -> Integers:
-            drawn = starting_weights(rng, shape, n_parts, elementwise=self._elementwise)
+            drawn = starting_weights(rng, shape, n_parts)
             return params.numbers.weights(drawn)
 
         if self._own_part is not None:
-            self._own = OpenLayer(half() + half(), elementwise=self._elementwise)
+            self._own = OpenLayer(half() + half())
         if not self.parties:
             return
         ask = dict.fromkeys(self.parties, ShareWanted())
@@ -223,7 +215,7 @@ class InteractiveLayer:
         for party, evaluator in self._evaluators.items():
             evaluator.share = shares[party][self._used[party]]
         if "" in shares:
-            self._own = OpenLayer(shares[""], elementwise=self._elementwise)
+            self._own = OpenLayer(shares[""])
 
 
 def _no_share(party: str) -> BadFrame:

@@ -152,9 +152,7 @@ class JointModel(MethodSelector):
         )
         n_holders = len(self._parts[holder]["parties"])
         bits = 0 if self.params_.scheme == "plain" else self.params_.security_bits
-        prepared = Prepared(
-            fedsdg_predict.PROTOCOL, nodes, messages_to_predict(self.params_, n_holders), bits
-        )
+        prepared = Prepared(fedsdg_predict.PROTOCOL, nodes, messages_to_predict(n_holders), bits)
         outcome = execute(prepared, policies_for(self._policy_of(nodes), tuple(nodes)))
         self._latest["traffic"] = outcome.transcript.traffic()
         self._latest["timings"] = outcome.timings

@@ -41,7 +41,7 @@ def tally_fpso(federation: Federation, params: Params) -> Counts:
         tally.ask(chosen, others=n)
         numbers = params.n_particles * steps
     else:
-        rounds = 1 if params.mode == "best-of-local" else params.n_rounds
+        rounds = params.n_rounds
         masks = PublicArray.of(np.zeros((n, m), dtype=bool))
         tally.ask(messages.SearchWanted(1), messages.LocalSubset(mask), others=n, times=rounds)
         tally.ask(messages.Candidates(1, masks), _answer(params, n), others=n, times=rounds)

@@ -38,7 +38,7 @@ class Params:
         Swarm size, steps per round, rounds.
     integration : {"mean", "max-min"}
     aggregation : {"masked", "third-party"}
-    mode : {"rounds", "best-of-local", "federated-fitness"}
+    mode : {"rounds", "federated-fitness"}
     k, n_folds : int
         Neighbours and inner folds of the fitness.
     classifier : scikit-learn classifier, optional

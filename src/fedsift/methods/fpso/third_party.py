@@ -29,8 +29,7 @@ Deviations, each with its reason (ADR 9)
     and, with two parties, even from the sum.
   - A position above one half chooses the feature (``decoding="threshold"``). Drawing it at random
     as the paper does is as good and visits more subsets, so costs more; both follow the seed.
-  - ``best-of-local`` (one exchange) and ``federated-fitness`` (one swarm, masked fitness) are
-    cheaper or more private.
+  - ``federated-fitness`` (one swarm, masked fitness) shows no party's subset.
   - A party may keep its own subset where that is better on its own rows (``party_support_``).
   - With an ``epsilon`` blocks of rows vote instead, with noise: `methods.fpso_votes`.
 """
@@ -153,11 +152,8 @@ class Participant(Resumable, name="participant", signals=SIGNALS):
     @handles(SearchWanted)
     async def search(self, ask: SearchWanted, net: Network) -> LocalSubset:
         """Lines 3-8: a round of the own swarm."""
-        steps = self._params.n_iterations
-        if self._params.mode == "best-of-local":
-            steps *= self._params.n_rounds
         with self.clock("train"):
-            course = swarm.search(self._swarm, self.fitness.correct, steps)
+            course = swarm.search(self._swarm, self.fitness.correct, self._params.n_iterations)
         for best in course:
             self._note(ask.round_number, net.party, best.fitness, int(best.mask.sum()))
         return LocalSubset(PublicArray.of(course[-1].mask))
@@ -309,8 +305,7 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
 
     async def _exchange(self, parties: Sequence[str], n_features: int, net: Network) -> None:
         """Rounds of local searches and comparisons; both are units that are not done twice."""
-        rounds = 1 if self._params.mode == "best-of-local" else self._params.n_rounds
-        for number in range(len(self._history) + 1, rounds + 1):
+        for number in range(len(self._history) + 1, self._params.n_rounds + 1):
             if not self._subsets:
                 replies = await net.ask("participant", SearchWanted(number), LocalSubset)
                 self._subsets = [r.mask.array(shape=(n_features,)).astype(bool) for r in replies]
@@ -320,7 +315,8 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
             found = swarm.Best(self._subsets[winner], accuracy)
             if self._best is None or found.beats(self._best):
                 self._best, self._owner = found, winner
-            self._history.append(self._point(number, number * self._steps(), self._best))
+            step = number * self._params.n_iterations
+            self._history.append(self._point(number, step, self._best))
             self.note(**self._history[-1])
             mask = PublicArray.of(self._best.mask)
             told = {p: GlobalSubset(mask, i == self._owner) for i, p in enumerate(parties)}
@@ -393,11 +389,6 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
         matrix = np.stack([r.accuracies.array() for r in replies if isinstance(r, Accuracies)])
         together = matrix.min if self._params.integration == "max-min" else matrix.mean
         return np.asarray(together(axis=0), dtype=np.float64)
-
-    def _steps(self) -> int:
-        """Steps of a local search between two exchanges."""
-        rounds = self._params.n_rounds if self._params.mode == "best-of-local" else 1
-        return rounds * self._params.n_iterations
 
     def _point(self, round_number: int, step: int, best: swarm.Best) -> dict[str, Any]:
         """A point of the common subset's convergence curve."""

@@ -116,7 +116,7 @@ class _Walk:
         )
         terms = 2 * every * n_slots
         if self._binary:
-            degree = len(measures.polynomial(self._params.measure)) - 1
+            degree = len(measures.TAYLOR) - 1
             self._exchange("information", degree * every * n_slots)
             terms = 3 * every * n_factors
             if not shuffled:
@@ -154,7 +154,7 @@ class _Walk:
         ring.do("encrypt", "encrypt public", mates)
         ring.do("evaluate", "load", mates)
         if self._binary:
-            degree = len(measures.polynomial(self._params.measure)) - 1
+            degree = len(measures.TAYLOR) - 1
             self._exchange("joint", degree * remaining * n_slots * 4)
             terms = 7 * remaining * n_scalars(self._params.measure)
         else:

@@ -21,7 +21,7 @@ class Params:
 
     Parameters
     ----------
-    measure : {"miw", "paper", "paper_sum", "poly8"}
+    measure : {"miw", "paper"}
     n_features_to_select : int or None
         None stops by itself: when the best remaining feature no longer beats what shuffled labels
         reach.

@@ -335,7 +335,7 @@ class CloudServer(Resumable, name="cloud server", signals=CLOUD_SIGNALS):
         return SealedWeights(sealed)
 
     def _alone_factors(self) -> Residues:
-        degree = len(measures.polynomial(self._params.measure)) - 1
+        degree = len(measures.TAYLOR) - 1
         if not measures.is_binary(self._params.measure):
             degree = 2
         return taylor_factors(self._ring, self._masks["sums"], degree)
@@ -353,7 +353,7 @@ class CloudServer(Resumable, name="cloud server", signals=CLOUD_SIGNALS):
         mine = sums[:, self._remaining]
         mate = np.broadcast_to(sums[:, [self._mate]], mine.shape)
         cells = shared_cells(ring, both, mine, mate)
-        degree = len(measures.polynomial(self._params.measure)) - 1
+        degree = len(measures.TAYLOR) - 1
         return taylor_factors(ring, cells, degree)
 
     def _answer(

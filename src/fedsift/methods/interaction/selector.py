@@ -45,10 +45,9 @@ class InteractionSelector(MethodSelector):
     n_features_to_select : int, float or "auto"
         A number, a share of all features, or ``"auto"``: stop when the best remaining feature no
         longer beats what shuffled labels reach. The default 10 keeps all if there are fewer.
-    measure : {"miw", "paper", "paper_sum", "poly8"}
-        ``miw`` works on moments of standardised columns. The others cut columns at their mean:
-        ``paper`` is the published measure with its sign corrected, ``paper_sum`` has the usual sum
-        of entropies below symmetric uncertainty, ``poly8`` a closer logarithm.
+    measure : {"miw", "paper"}
+        ``miw`` works on moments of standardised columns. ``paper`` is the published measure with
+        its sign corrected; it cuts columns at their mean.
     checkpoint : path, optional
         Directory in which every party keeps its own state while the run goes on. If it holds an
         interrupted run of the same job, ``fit`` continues there.

@@ -13,8 +13,8 @@ Fix       W = V - E with uniform E from the first batch on, and half of the star
           to them anyway: exact sums of integers would give columns away (:func:`exact_columns`).
 Remains   Outputs are the embedding up to an unknown linear map. Somebody who knows the embedding of
           about as many rows as it has columns fits that map (:func:`fit_map`); summed outputs of
-          several feature holders fit less well. With an elementwise layer and one feature holder
-          each output is one embedding column up to a factor.
+          several feature holders fit less well. With one embedding column and one feature holder
+          each output is that column up to a factor.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def fit_map(
 
 
 def exact_columns(outputs: Integers, n_holders: int, n_rows: int = 10) -> list[Floats] | None:
-    """Embedding columns behind one output of an elementwise layer, one per feature holder.
+    """Embedding columns behind one output of a layer with one column per feature holder.
 
     Works on the first rows and extends what it finds to the others by the weights it implies.
 

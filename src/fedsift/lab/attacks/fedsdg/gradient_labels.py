@@ -10,7 +10,7 @@ Leak      A feature holder decrypts dL/dg of each of its rows. A row's gradient 
 Remains   This is no mistake that could be mended: the gradient is what a feature holder learns
           from. It is declared as ``embedding-gradients``. Noise (``label_noise``) makes it tell
           less and the model learn less; how much, ``python -m benchmarks.suites.fedsdg.leaks``
-          measures. ``gradient_rounding`` alone hides no label: signs survive it.
+          measures.
 """
 
 from __future__ import annotations
