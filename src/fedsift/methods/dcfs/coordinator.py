@@ -36,9 +36,9 @@ Deviations, each with its reason
   - If there are as many anchors as columns, whoever knows anchors and images recovers B_i exactly
     and, over the iterations, the span of the party's rows. More anchors than columns are refused
     unless ``allow_many_anchors`` says so, and the ledger then names it.
-  - Anchors come from a public range in units of the common spread; ``anchor_range="parties"``
-    (the paper: each party's minima and maxima) is declared as a disclosure of its own. Anchors
-    that are public or drawn from a seed are no secret of the members: declared as such.
+  - Anchors come from a public range in units of the common spread; the paper's range, between
+    the parties' minima and maxima, would publish those. Anchors that are public or drawn from a
+    seed are no secret of the members: declared as such.
 """
 
 from __future__ import annotations
@@ -65,7 +65,6 @@ from fedsift.methods.dcfs.messages import (
     AlignOne,
     AnchorSecret,
     Chosen,
-    ColumnRanges,
     CommonScale,
     Greeting,
     Hello,
@@ -74,7 +73,6 @@ from fedsift.methods.dcfs.messages import (
     ImagesOfManyAnchors,
     LocalScale,
     MaskedSums,
-    RangesWanted,
     Roster,
     ScoresWanted,
     SecretDealt,
@@ -106,9 +104,8 @@ def messages_used(params: Params) -> tuple[type[Message], ...]:
     closing = (ScoresWanted, Chosen)
     if params.alignment == "local":
         return (*opening, LocalScale, *closing)
-    ranges = (RangesWanted, ColumnRanges) if params.anchor_range == "parties" else ()
     align = AlignAll if params.alignment == "open" else AlignOne
-    return (*opening, AnchorSecret, *ranges, CommonScale, image_type(params), align, *closing)
+    return (*opening, AnchorSecret, CommonScale, image_type(params), align, *closing)
 
 
 @dataclass(frozen=True)
@@ -162,7 +159,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
             self._selected_alone = True
             return
         await self._carry_secret(sealed, net)
-        low, high = await self._range(mean, unit, net)
+        low, high = np.full(n_features, -ANCHOR_RANGE), np.full(n_features, ANCHOR_RANGE)
         scale = CommonScale(*(PublicArray.of(a) for a in (mean, unit, low, high)))
         kind = image_type(self._params)
         self._images = self._read(await net.ask("member", scale, kind), members, "CommonScale")
@@ -201,14 +198,6 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
         """Go on after the last finished alignment."""
         self._images, self._n_aligned = saved["images"], saved["n_aligned"]
         self._selected_alone = saved["selected_alone"]
-
-    async def _range(self, mean: Floats, unit: Floats, net: Network) -> tuple[Floats, Floats]:
-        """Ends of the anchors' range in common units."""
-        if self._params.anchor_range == "public":
-            return np.full(len(mean), -ANCHOR_RANGE), np.full(len(mean), ANCHOR_RANGE)
-        replies = await net.ask("member", RangesWanted(), ColumnRanges)
-        ends = np.stack([reply.ends.array(shape=(2, len(mean))) for reply in replies])
-        return (ends[:, 0].min(axis=0) - mean) / unit, (ends[:, 1].max(axis=0) - mean) / unit
 
     def _align(self, images: Mapping[str, Floats]) -> dict[str, Message]:
         """Line 3: one matrix per party, or (the paper) all images to everybody."""
@@ -262,8 +251,6 @@ PROTOCOL = Protocol(
         AnchorSecret,
         SumsWanted,
         MaskedSums,
-        RangesWanted,
-        ColumnRanges,
         CommonScale,
         LocalScale,
         Images,

@@ -41,9 +41,6 @@ def tally_dcfs(federation: Federation, params: Params) -> Counts:
         tally.ask(messages.LocalScale(numbers, numbers), others=n)
     else:
         tally.ask(frame(messages.AnchorSecret(_EMPTY), _SEALED_SECRET), others=n - 1)
-        if params.anchor_range == "parties":
-            ends = PublicArray.of(np.zeros((2, m)))
-            tally.ask(messages.RangesWanted(), messages.ColumnRanges(ends), others=n)
         _align(tally, federation, params)
     _masked(tally, messages.ScoresWanted(), m, 1, n)
     tally.ask(messages.Chosen(tuple(range(params.n_features_to_select))), others=n)

@@ -22,7 +22,6 @@ from fedsift.methods.dcfs.messages import (
     AlignOne,
     AnchorSecret,
     Chosen,
-    ColumnRanges,
     CommonScale,
     Greeting,
     Hello,
@@ -31,7 +30,6 @@ from fedsift.methods.dcfs.messages import (
     ImagesOfManyAnchors,
     LocalScale,
     MaskedSums,
-    RangesWanted,
     Roster,
     ScoresWanted,
     SecretDealt,
@@ -101,12 +99,6 @@ class Member(Resumable, name="member", signals=SIGNALS):
     async def sums(self, ask: SumsWanted, net: Network) -> MaskedSums:
         """Count, sum and sum of squares of every column, masked."""
         return self._sealed(column_moments(self._values), "sums", moments.LIMBS)
-
-    @handles(RangesWanted)
-    async def ranges(self, ask: RangesWanted, net: Network) -> ColumnRanges:
-        """The paper's anchors need every party's smallest and largest values."""
-        ends = np.stack([self._values.min(axis=0), self._values.max(axis=0)])
-        return ColumnRanges(PublicArray.of(ends))
 
     @handles(CommonScale)
     async def start(self, told: CommonScale, net: Network) -> AnyImages:

@@ -60,21 +60,6 @@ class MaskedSums(Message, frozen=True):
     sums: MaskedArray
 
 
-@message(flow="coordinator -> member", reveals="nothing: asks for the ends of every column")
-class RangesWanted(Message, frozen=True):
-    """Asks for smallest and largest values, as the paper's anchors need them."""
-
-
-@message(
-    flow="member -> coordinator",
-    reveals="column-ranges: smallest and largest value of every column of the party",
-)
-class ColumnRanges(Message, frozen=True):
-    """Ends of every column, shape (2, n_features)."""
-
-    ends: PublicArray
-
-
 @message(
     flow="coordinator -> member",
     reveals="pooled-moments: common mean and spread of every column, and the anchors' range",
