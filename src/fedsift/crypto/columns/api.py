@@ -227,15 +227,9 @@ def own_columns(
     scheme: str, columns: IntArray, spec: ColumnSpec, *, security_bits: int = 128
 ) -> ColumnOwner:
     """Make keys of a scheme (``bgv``, ``paillier``, ``plain``) and encrypt the columns."""
-    from fedsift.crypto.columns import (
-        bgv as counts_bgv,
-    )
-    from fedsift.crypto.columns import (
-        paillier as counts_paillier,
-    )
-    from fedsift.crypto.columns import (
-        plain as counts_plain,
-    )
+    from fedsift.crypto.columns import bgv as counts_bgv
+    from fedsift.crypto.columns import paillier as counts_paillier
+    from fedsift.crypto.columns import plain as counts_plain
 
     owners: dict[str, Any] = {
         "bgv": counts_bgv.BGVColumnOwner,
@@ -248,15 +242,9 @@ def own_columns(
 
 def join_columns(keys: PublicKeys, columns: Ciphertexts, spec: ColumnSpec) -> ColumnEvaluator:
     """Check what the owner sent against the agreed specification, before any computation."""
-    from fedsift.crypto.columns import (
-        bgv as counts_bgv,
-    )
-    from fedsift.crypto.columns import (
-        paillier as counts_paillier,
-    )
-    from fedsift.crypto.columns import (
-        plain as counts_plain,
-    )
+    from fedsift.crypto.columns import bgv as counts_bgv
+    from fedsift.crypto.columns import paillier as counts_paillier
+    from fedsift.crypto.columns import plain as counts_plain
 
     evaluators: dict[str, Any] = {
         "bgv": counts_bgv.BGVColumnEvaluator,

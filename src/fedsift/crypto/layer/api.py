@@ -147,15 +147,9 @@ def own_layer(
     >>> (reduced(owner.decrypt_output(sealed) - mask, owner.modulus)).tolist()
     [[5], [-6]]
     """
-    from fedsift.crypto.layer import (
-        bgv as matmul_bgv,
-    )
-    from fedsift.crypto.layer import (
-        paillier as matmul_paillier_layer,
-    )
-    from fedsift.crypto.layer import (
-        plain as matmul_plain,
-    )
+    from fedsift.crypto.layer import bgv as matmul_bgv
+    from fedsift.crypto.layer import paillier as matmul_paillier_layer
+    from fedsift.crypto.layer import plain as matmul_plain
 
     _check_scheme(scheme)
     owner: MatrixOwner
@@ -177,15 +171,9 @@ def own_layer(
 
 def join_layer(keys: PublicKeys, n_rows: int, n_inputs: int, n_outputs: int) -> MatrixEvaluator:
     """Check the owner's keys against the agreed shapes, before any computation."""
-    from fedsift.crypto.layer import (
-        bgv as matmul_bgv,
-    )
-    from fedsift.crypto.layer import (
-        paillier as matmul_paillier_layer,
-    )
-    from fedsift.crypto.layer import (
-        plain as matmul_plain,
-    )
+    from fedsift.crypto.layer import bgv as matmul_bgv
+    from fedsift.crypto.layer import paillier as matmul_paillier_layer
+    from fedsift.crypto.layer import plain as matmul_plain
 
     _check_scheme(keys.scheme)
     evaluators: dict[str, Any] = {

@@ -75,15 +75,9 @@ def own_vector(scheme: str, value_bits: int, *, security_bits: int = 128) -> Vec
     [33, 54]
     """
     from fedsift.crypto.schemes import paillier
-    from fedsift.crypto.vectors import (
-        bgv as sums_seal,
-    )
-    from fedsift.crypto.vectors import (
-        paillier as sums_paillier,
-    )
-    from fedsift.crypto.vectors import (
-        plain as sums_plain,
-    )
+    from fedsift.crypto.vectors import bgv as sums_seal
+    from fedsift.crypto.vectors import paillier as sums_paillier
+    from fedsift.crypto.vectors import plain as sums_plain
 
     _check_scheme(scheme)
     if scheme == "paillier":
@@ -101,15 +95,9 @@ def own_vector(scheme: str, value_bits: int, *, security_bits: int = 128) -> Vec
 
 def join_vector(keys: PublicKeys, value_bits: int) -> VectorEvaluator:
     """Check the owner's keys against the agreed bits, before any computation."""
-    from fedsift.crypto.vectors import (
-        bgv as sums_seal,
-    )
-    from fedsift.crypto.vectors import (
-        paillier as sums_paillier,
-    )
-    from fedsift.crypto.vectors import (
-        plain as sums_plain,
-    )
+    from fedsift.crypto.vectors import bgv as sums_seal
+    from fedsift.crypto.vectors import paillier as sums_paillier
+    from fedsift.crypto.vectors import plain as sums_plain
 
     _check_scheme(keys.scheme)
     evaluators: dict[str, Any] = {

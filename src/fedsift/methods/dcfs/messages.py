@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
-from fedsift.protocol import MaskedArray, Message, PublicArray, message
+from fedsift.protocol import MaskedArray, Message, PublicArray, message, messages_in
 from fedsift.protocol.resume import signals_between
 
 SIGNALS = signals_between("coordinator", "member")
@@ -154,3 +154,6 @@ class Chosen(Message, frozen=True):
     """The joint selection."""
 
     features: tuple[int, ...]
+
+
+MESSAGES = (*messages_in(__name__), *SIGNALS.messages)

@@ -11,12 +11,7 @@ from fedsift.engine.progress import EpochBar
 from fedsift.errors import ParameterError
 from fedsift.methods.base import scores_in_order
 from fedsift.methods.carrier import ALONE
-from fedsift.methods.execution import (
-    Prepared,
-    build_result,
-    policies_for,
-    rows_of,
-)
+from fedsift.methods.execution import Prepared, build_result, policies_for, rows_of
 from fedsift.methods.fedsdg import model_files as files
 from fedsift.methods.fedsdg.messages import messages_used
 from fedsift.methods.fedsdg.model import JointModel, need_torch

@@ -14,27 +14,12 @@ from fedsift.data.remote_table import local_only
 from fedsift.errors import ParameterError
 from fedsift.methods.base import number_to_select, scores_in_order
 from fedsift.methods.checks import check_choices
-from fedsift.methods.execution import (
-    Prepared,
-    build_result,
-    policies_for,
-    rows_of,
-)
-from fedsift.methods.filter import (
-    coordinator as filters_horizontal,
-)
-from fedsift.methods.filter import (
-    features as filter_features,
-)
-from fedsift.methods.filter import (
-    horizontal_messages as filter_horizontal_messages,
-)
-from fedsift.methods.filter import (
-    label_holder as filters,
-)
-from fedsift.methods.filter import (
-    messages as filter_messages,
-)
+from fedsift.methods.execution import Prepared, build_result, policies_for, rows_of
+from fedsift.methods.filter import coordinator as filters_horizontal
+from fedsift.methods.filter import features as filter_features
+from fedsift.methods.filter import horizontal_messages as filter_horizontal_messages
+from fedsift.methods.filter import label_holder as filters
+from fedsift.methods.filter import messages as filter_messages
 from fedsift.methods.filter.noise import (
     check_filter,
     noise_notes,

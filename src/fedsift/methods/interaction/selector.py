@@ -13,13 +13,7 @@ from fedsift.data.remote_table import local_only
 from fedsift.errors import ParameterError
 from fedsift.methods.base import number_to_select, scores_in_order
 from fedsift.methods.checks import check_choices
-from fedsift.methods.execution import (
-    Prepared,
-    build_result,
-    history_of,
-    policies_for,
-    rows_of,
-)
+from fedsift.methods.execution import Prepared, build_result, history_of, policies_for, rows_of
 from fedsift.methods.interaction import label_owner as interaction
 from fedsift.methods.interaction.fixed_point import scales_of
 from fedsift.methods.interaction.measures import SECURE
