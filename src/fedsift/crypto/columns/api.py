@@ -28,6 +28,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.crypto.schemes.names import check_scheme
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import ParameterError
 
@@ -236,7 +237,8 @@ def own_columns(
         "paillier": counts_paillier.PaillierColumnOwner,
         "plain": counts_plain.PlainColumnOwner,
     }
-    owner: ColumnOwner = owners[_known(scheme, owners)](columns, spec, security_bits=security_bits)
+    check_scheme(scheme, owners)
+    owner: ColumnOwner = owners[scheme](columns, spec, security_bits=security_bits)
     return owner
 
 
@@ -251,15 +253,6 @@ def join_columns(keys: PublicKeys, columns: Ciphertexts, spec: ColumnSpec) -> Co
         "paillier": counts_paillier.PaillierColumnEvaluator,
         "plain": counts_plain.PlainColumnEvaluator,
     }
-    evaluator: ColumnEvaluator = evaluators[_known(keys.scheme, evaluators)](keys, columns, spec)
+    check_scheme(keys.scheme, evaluators)
+    evaluator: ColumnEvaluator = evaluators[keys.scheme](keys, columns, spec)
     return evaluator
-
-
-def _known(scheme: str, table: dict[str, Any]) -> str:
-    if scheme not in table:
-        raise ParameterError(
-            f"Unknown encryption scheme {scheme[:20]!r}.",
-            f"Known: {', '.join(sorted(table))}.",
-            "Choose one of them.",
-        )
-    return scheme

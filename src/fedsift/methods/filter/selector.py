@@ -31,6 +31,7 @@ from fedsift.methods.filter.ranking import Params, plain_scores
 from fedsift.methods.filter.result_errors import with_errors
 from fedsift.methods.filter.score_name import ScoreParameter
 from fedsift.methods.filter.scores import LOWER_IS_BETTER
+from fedsift.methods.naming import named
 from fedsift.methods.needs import ResultNeeds, SetupNeeds
 from fedsift.methods.release import check_release, release_notes
 from fedsift.methods.running import MethodSelector, Ready
@@ -395,18 +396,7 @@ class FilterSelector(MethodSelector):
             federation,
             prepared,
             outcome,
-            selected={
-                party: [names[party][i] for i in chosen]
-                for party, chosen in ranking.selected.items()
-            },
-            scores={
-                party: dict(zip(names[party], values.tolist(), strict=True))
-                for party, values in ranking.scores.items()
-            },
-            ranking={
-                party: dict(zip(names[party], ranks.tolist(), strict=True))
-                for party, ranks in ranking.ranks.items()
-            },
+            **named(ranking, names),
             parameters=_plain_parameters(self.get_params(deep=False), params),
             crypto=params.scheme if federation.setting == "vertical" else "masked sums",
             seed=params.seed,

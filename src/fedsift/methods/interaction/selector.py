@@ -19,6 +19,7 @@ from fedsift.methods.interaction.fixed_point import scales_of
 from fedsift.methods.interaction.measures import SECURE
 from fedsift.methods.interaction.messages import Params, messages_used
 from fedsift.methods.interaction.parties import check_columns
+from fedsift.methods.naming import named
 from fedsift.methods.needs import ResultNeeds
 from fedsift.methods.running import MethodSelector, Ready
 
@@ -232,18 +233,7 @@ class InteractionSelector(MethodSelector):
             federation,
             prepared,
             outcome,
-            selected={
-                party: [names[party][i] for i in chosen]
-                for party, chosen in ranking.selected.items()
-            },
-            scores={
-                party: dict(zip(names[party], values.tolist(), strict=True))
-                for party, values in ranking.scores.items()
-            },
-            ranking={
-                party: dict(zip(names[party], ranks.tolist(), strict=True))
-                for party, ranks in ranking.ranks.items()
-            },
+            **named(ranking, names),
             history=_course(ranking, names) + list(history_of(outcome.transcript)),
             parameters={
                 "measure": params.measure,
