@@ -264,10 +264,10 @@ def test_the_number_of_features_is_free_or_capped(mode, wanted, most):
     assert 1 <= selector.get_support().sum() <= most
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_seed_fixes_the_result(mode):
+@pytest.mark.parametrize("settings", [{"decoding": "random"}, *({"mode": m} for m in MODES)])
+def test_a_seed_fixes_the_result(settings):
     X, y = task()
-    first, again = (FPSOSelector(mode=mode, **QUICK).fit(X, y) for _ in range(2))
+    first, again = (FPSOSelector(**settings, **QUICK).fit(X, y) for _ in range(2))
     assert np.array_equal(first.get_support(), again.get_support())
     assert first.history_ == again.history_
     assert first.result_.participants == again.result_.participants
@@ -275,7 +275,7 @@ def test_a_seed_fixes_the_result(mode):
         np.array_equal(kept, again.party_support_[party])
         for party, kept in first.party_support_.items()
     )
-    other = FPSOSelector(mode=mode, **{**QUICK, "random_state": 1}).fit(X, y)
+    other = FPSOSelector(**settings, **{**QUICK, "random_state": 1}).fit(X, y)
     assert other.history_ != first.history_
 
 
@@ -455,6 +455,7 @@ def test_bad_tables(change, error):
         ({"integration": "min-max"}, "mean, max-min"),
         ({"aggregation": "open"}, "masked, third-party"),
         ({"mode": "both"}, "rounds, federated-fitness"),
+        ({"decoding": "coin"}, "threshold, random"),
         ({"k": 0}, "positive whole number"),
         ({"n_particles": 1.5}, "positive whole number"),
         ({"n_features_to_select": 99}, "from 1 to 10"),

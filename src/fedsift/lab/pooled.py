@@ -152,7 +152,7 @@ def _dcfs(federation: Federation, given: dict[str, Any], seed: int) -> Mask:  # 
 def _fpso(federation: Federation, given: dict[str, Any], seed: int) -> Mask:
     wanted = given["n_features_to_select"]
     limit = None if wanted == "auto" else number_to_select(wanted, federation.n_features)
-    names = ("n_particles", "n_iterations", "n_rounds", "k", "classifier")
+    names = ("n_particles", "n_iterations", "n_rounds", "k", "classifier", "decoding")
     params = fpso_local.Params(
         max_features=limit, seed=seed, **{name: given[name] for name in names}
     )

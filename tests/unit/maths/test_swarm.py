@@ -1,6 +1,7 @@
 """The swarm finds what is there, keeps to its cap, and follows its seed."""
 
 import numpy as np
+import pytest
 
 from fedsift.methods.fpso import subset_fitness, swarm
 
@@ -14,12 +15,15 @@ def task(n=80, d=12, n_classes=3, seed=0):
     return X, y
 
 
-def test_the_swarm_finds_the_informative_features():
+@pytest.mark.parametrize("decoding", swarm.DECODINGS)
+def test_the_swarm_finds_the_informative_features(decoding):
     X, y = task(120)
     fitness = subset_fitness.KnnFitness(
         X, y, subset_fitness.stratified_folds(y, 5, np.random.default_rng(0)), 3
     )
-    course = swarm.search(swarm.Swarm(12, 20, np.random.default_rng(0)), fitness.correct, 25)
+    course = swarm.search(
+        swarm.Swarm(12, 20, np.random.default_rng(0), decoding=decoding), fitness.correct, 25
+    )
     best = course[-1]
     assert best.mask[0]
     assert best.fitness == fitness.correct(best.mask[None])[0]
@@ -29,7 +33,8 @@ def test_the_swarm_finds_the_informative_features():
     assert reached == sorted(reached)
 
 
-def test_the_same_seed_gives_the_same_subset():
+@pytest.mark.parametrize("decoding", swarm.DECODINGS)
+def test_the_same_seed_gives_the_same_subset(decoding):
     X, y = task()
     fitness = subset_fitness.KnnFitness(
         X, y, subset_fitness.stratified_folds(y, 5, np.random.default_rng(0)), 3
@@ -38,7 +43,7 @@ def test_the_same_seed_gives_the_same_subset():
         [
             best.mask
             for best in swarm.search(
-                swarm.Swarm(12, 10, np.random.default_rng(4)),
+                swarm.Swarm(12, 10, np.random.default_rng(4), decoding=decoding),
                 fitness.correct,
                 10,
             )
@@ -106,7 +111,7 @@ def test_mutation_dies_out_and_copies_what_others_remember():
 
 
 def test_the_cap_keeps_the_highest_of_the_chosen_positions():
-    particles = swarm.Swarm(5, 30, np.random.default_rng(0), max_features=2)
+    particles = swarm.Swarm(5, 30, np.random.default_rng(0), max_features=2, decoding="random")
     for _ in range(20):
         particles.positions[:] = [0.9, 0.8, 0.6, 0.3, 0.2]
         masks = particles.masks()

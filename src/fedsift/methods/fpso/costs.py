@@ -102,7 +102,9 @@ def different_subsets(n_features: int, params: Params) -> tuple[float, float]:
     for seed in range(_LANDSCAPES):
         rng = np.random.default_rng(seed)
         landscape = _Landscape(n_features, rng)
-        particles = swarm.Swarm(n_features, params.n_particles, rng, params.max_features)
+        particles = swarm.Swarm(
+            n_features, params.n_particles, rng, params.max_features, params.decoding
+        )
         steps = params.n_iterations
         if params.mode == "rounds":
             for _ in range(params.n_rounds):

@@ -39,6 +39,8 @@ class Params:
         Neighbours and inner folds of the fitness.
     classifier : scikit-learn classifier, optional
         Replaces the nearest neighbours, more slowly.
+    decoding : {"threshold", "random"}
+        How positions become subsets.
     protected : bool
         False sends sums without masks (``security="plain"``).
     epsilon, delta : float
@@ -60,6 +62,7 @@ class Params:
     k: int = 3
     n_folds: int = 5
     classifier: Any = None
+    decoding: str = "threshold"
     protected: bool = True
     seed: int | None = None
     epsilon: float | None = None
@@ -133,7 +136,9 @@ class LocalSearch:
         """The same for rows that were checked before."""
         rng = generator(params.seed, name)
         fitness = fitness_over(X, y, params, rng, known)
-        particles = swarm.Swarm(X.shape[1], params.n_particles, rng, params.max_features)
+        particles = swarm.Swarm(
+            X.shape[1], params.n_particles, rng, params.max_features, params.decoding
+        )
         return cls(fitness, particles, len(X))
 
     def run_alone(self, params: Params) -> swarm.Best:

@@ -14,6 +14,7 @@ from fedsift.errors import ParameterError
 from fedsift.methods.base import number_to_select, scores_in_order
 from fedsift.methods.checks import check_choices
 from fedsift.methods.execution import Prepared, build_result, policies_for, rows_of
+from fedsift.methods.fpso import swarm
 from fedsift.methods.fpso import third_party as fpso
 from fedsift.methods.fpso.local_search import Params, fewest_rows
 from fedsift.methods.fpso.noise import check_votes, vote_notes, vote_warnings, with_votes
@@ -44,6 +45,8 @@ class FPSOSelector(MethodSelector):
         Neighbours of the classifier that judges a subset.
     classifier : scikit-learn classifier, optional
         Judges subsets instead of nearest neighbours, much more slowly.
+    decoding : {"threshold", "random"}
+        A position above one half chooses a feature, or one above a random number (the paper).
     epsilon : float, optional
         Differential privacy: every party's rows vote in disjoint blocks, noise is added before the
         votes leave, and no accuracy and no subset does. ``mode``, ``integration`` and
@@ -100,6 +103,7 @@ class FPSOSelector(MethodSelector):
         mode="rounds",
         k=3,
         classifier=None,
+        decoding="threshold",
         epsilon=None,
         delta=0.0,
         n_blocks=None,
@@ -119,6 +123,7 @@ class FPSOSelector(MethodSelector):
         self.mode = mode
         self.k = k
         self.classifier = classifier
+        self.decoding = decoding
         self.epsilon = epsilon
         self.delta = delta
         self.n_blocks = n_blocks
@@ -220,6 +225,7 @@ class FPSOSelector(MethodSelector):
             mode=self.mode,
             k=int(self.k),
             classifier=self.classifier,
+            decoding=self.decoding,
             protected=self.security == "secure",
             seed=self._seed(),
             epsilon=None if self.epsilon is None else float(self.epsilon),
@@ -269,6 +275,7 @@ class FPSOSelector(MethodSelector):
             "integration": ("mean", "max-min"),
             "aggregation": ("masked", "third-party"),
             "mode": ("rounds", "federated-fitness"),
+            "decoding": swarm.DECODINGS,
             "security": ("secure", "plain"),
         }
         check_choices({name: (getattr(self, name), choices[name]) for name in choices})

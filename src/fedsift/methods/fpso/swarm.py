@@ -25,6 +25,8 @@ GUIDED_PARTICLES = 8
 GUIDANCE = 0.8
 """Pull of the global subset (alpha; the paper gives no value)."""
 
+DECODINGS = ("threshold", "random")
+
 Fitness = Callable[[Masks], npt.NDArray[np.generic]]
 
 
@@ -52,6 +54,8 @@ class Swarm:
         Everything random comes from here, so that a seed fixes the search.
     max_features : int, optional
         Subsets with more features keep their highest positions only.
+    decoding : {"threshold", "random"}
+        A feature is chosen where the position exceeds one half, or a random number (the paper).
     """
 
     def __init__(
@@ -60,9 +64,11 @@ class Swarm:
         n_particles: int,
         rng: np.random.Generator,
         max_features: int | None = None,
+        decoding: str = "threshold",
     ) -> None:
         self._rng = rng
         self._limit = max_features
+        self._random = decoding == "random"
         self.positions = rng.random((n_particles, n_features))
         self.best: Best | None = None
         self._best_position = self.positions[0].copy()
@@ -77,7 +83,8 @@ class Swarm:
 
     def masks(self) -> Masks:
         """Subsets the particles stand for now; never an empty one."""
-        chosen = self.positions > 0.5
+        threshold = self._rng.random(self.positions.shape) if self._random else 0.5
+        chosen = self.positions > threshold
         empty = ~chosen.any(axis=1)
         chosen[empty, self.positions[empty].argmax(axis=1)] = True
         if self._limit is not None:

@@ -27,8 +27,8 @@ Deviations, each with its reason (ADR 9)
     profiles every party. By default only masked means appear, or with ``max-min`` the smallest.
   - Accuracies leave a party in steps of 1/1024: exact ratios would tell its number of rows, alone
     and, with two parties, even from the sum.
-  - A position above one half chooses the feature. Drawing it at random as the paper does
-    was as good and visited more subsets, so cost more.
+  - A position above one half chooses the feature (``decoding="threshold"``). Drawing it at random
+    as the paper does is as good and visits more subsets, so costs more; both follow the seed.
   - ``federated-fitness`` (one swarm, masked fitness) shows no party's subset.
   - A party may keep its own subset where that is better on its own rows (``party_support_``).
   - With an ``epsilon`` blocks of rows vote instead, with noise: `methods.fpso_votes`.
@@ -414,6 +414,7 @@ class ThirdParty(ResumableDriver, name="third party", signals=messages.SIGNALS):
             self._params.n_particles,
             generator(self._params.seed, THIRD_PARTY),
             self._params.max_features,
+            self._params.decoding,
         )
         if self._swarm_state is not None:
             particles.load(self._swarm_state)
