@@ -8,8 +8,8 @@ Run ``python -m benchmarks.pages interaction`` after ``fedsift bench interaction
 
 from benchmarks.pages.writer import Page, listed, load, table
 
-RANKERS = ("gini", "gini10", "paper_literal", "paper", "poly8", "iwfs", "miw")
-CORRECTED = ("paper", "poly8", "iwfs", "miw")
+RANKERS = ("gini", "gini10", "paper_literal", "paper", "iwfs", "miw")
+CORRECTED = ("paper", "iwfs", "miw")
 VARIANTS = {
     "wine_white, 1-NN": "7 classes",
     "wine_white, 1-NN, no copies": "7 classes, repeated rows removed",
@@ -76,7 +76,7 @@ def _leads(results: dict) -> str:
         f"{madelon['miw'] - madelon['gini']:.1f} on madelon. On {listed(alike)} all measures are within "
         f"two points of each other;\nten-bin Gini is ahead of `miw` on {listed(behind) or 'no set'}. "
         "`miw` was chosen as the default with these same data sets in view, so its lead over `iwfs` "
-        "and `poly8` is no more than a hint."
+        "is no more than a hint."
     )
 
 

@@ -240,7 +240,7 @@ CASES: dict[str, dict[str, Run]] = {
         "linear paillier": training(
             partial(by_columns, ["income", "visits"]), model="linear", init="constant", **PAILLIER
         ),
-        "refitted plain": training(by_columns, layer="elementwise", refit=True, **PLAIN),
+        "refitted plain": training(by_columns, refit=True, **PLAIN),
         "eliminating plain": fit("FedSDGSelector", by_columns, **THREE, **TRAINING, **PLAIN),
     },
     "dcfs": {

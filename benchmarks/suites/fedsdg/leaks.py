@@ -35,8 +35,6 @@ PROTECTIONS: dict[str, dict[str, float]] = {
     "label_noise 3": {"label_noise": 3.0},
     "label_noise 10": {"label_noise": 10.0},
     "label_noise 20": {"label_noise": 20.0},
-    "gradient_rounding 0.5": {"gradient_rounding": 0.5},
-    "gradient_rounding 1": {"gradient_rounding": 1.0},
 }
 DATA_SETS = {
     "smoke": ("breast_cancer",),
@@ -111,8 +109,8 @@ def _embedding_rows(n_seeds: int, echo: Echo) -> list[dict[str, Any]]:
     for n_holders in (1, 2, 3, 4):
         for weakness in (Weakness.EXACT_OUTPUTS, Weakness.NONE):
             shown = "exact outputs" if weakness is not Weakness.NONE else "as it is"
-            runs = [_short(s, n_holders, weakness, layer="elementwise") for s in range(n_seeds)]
-            case = f"elementwise, {n_holders} feature holder(s), {shown}"
+            runs = [_short(s, n_holders, weakness, embedding=1) for s in range(n_seeds)]
+            case = f"one embedding column, {n_holders} feature holder(s), {shown}"
             add(case, [_exact_share(run) for run in runs], "exact columns")
     return rows
 
@@ -141,7 +139,7 @@ def _exact_share(run: Recording) -> float:
     for j in range(run.params.outputs):
         found = exact_columns(run.labels[0].outputs[:, j], n_holders, n_rows)
         for seen in run.features.values():
-            truth = np.abs(seen[0].embedding[:n_rows, j])
+            truth = np.abs(seen[0].embedding[:n_rows, 0])
             hits.append(any(bool((np.abs(c) == truth).all()) for c in found or []))
     return float(np.mean(hits))
 

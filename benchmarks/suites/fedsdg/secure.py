@@ -111,13 +111,13 @@ def _first_rows(federation: Federation, n_rows: int) -> Federation:
 def prediction(job: Job) -> dict[str, Any]:
     """Bytes of a prediction with closed embedding columns left out, and with all of them."""
     training, test = _federation(job)
-    trained = _selector(job, security="plain").fit(training)
     rows = _first_rows(test, job["predicted"])
-    expected = trained.predict_proba(rows)
-    _reshare(trained, job["he"])
     sizes, seconds = {}, {}
-    for name, fixed in (("gated", False), ("fixed width", True)):
-        trained.params_ = replace(trained.params_, scheme=job["he"], fixed_width=fixed)
+    for name, gates in (("fixed width", "input"), ("gated", "dual")):
+        trained = _selector(job, security="plain", gates=gates).fit(training)
+        expected = trained.predict_proba(rows)
+        _reshare(trained, job["he"])
+        trained.params_ = replace(trained.params_, scheme=job["he"])
         start = time.perf_counter()
         same = bool(np.array_equal(trained.predict_proba(rows), expected))
         seconds[name] = time.perf_counter() - start

@@ -204,7 +204,7 @@ class _Case:
         return outcome.value.mask, kept, facts
 
     def _best_of(self, local: Mapping[str, Masks]) -> Masks:
-        """One exchange after the local searches (``mode="best-of-local"``)."""
+        """One exchange after the local searches (``n_rounds=1`` with as many steps)."""
         masks = np.stack(list(local.values()))
         steps = [
             np.rint(fitness.correct(masks) * (fpso.ACCURACY_STEPS / self._n_rows(party)))

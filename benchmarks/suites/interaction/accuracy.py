@@ -73,7 +73,7 @@ def _measured(measure: str) -> Ranker:
 RANKERS: dict[str, Ranker] = {
     "gini": gini_order,
     "gini10": binned_gini_order,
-    **{m: _measured(m) for m in ("paper_literal", "paper", "poly8", "iwfs", "miw")},
+    **{m: _measured(m) for m in ("paper_literal", "paper", "iwfs", "miw")},
 }
 
 
@@ -214,7 +214,7 @@ def xor_trials(n_trials: int = 30) -> dict[str, float]:
     The label is the XOR of two bits, one of which is made slightly relevant, so that the search
     meets the pair at all.
     """
-    found = dict.fromkeys(("gini", "paper_literal", "paper", "poly8", "iwfs", "miw"), 0)
+    found = dict.fromkeys(("gini", "paper_literal", "paper", "iwfs", "miw"), 0)
     for seed in range(n_trials):
         X, y = xor_data(seed)
         for ranker in found:

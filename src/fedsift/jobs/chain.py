@@ -266,7 +266,7 @@ class Chain:
         holders = [party for party in federation.tables if party != federation.label_holder]
         nodes = {federation.label_holder: (RemoteRole(fedsdg_predict.Predictor),)}
         nodes |= {party: (RemoteRole(FeatureHolder),) for party in holders}
-        placement, used = placement_of(nodes), messages_to_predict(params, len(holders))
+        placement, used = placement_of(nodes), messages_to_predict(len(holders))
         protocol = fedsdg_predict.PROTOCOL
         bits = 0 if params.scheme == "plain" else params.security_bits
         policies = policies_for(selector.policy, federation.parties)

@@ -366,7 +366,7 @@ class ChainRun(ChainState):
             PreparedRun(
                 protocol=fedsdg_predict.PROTOCOL,
                 nodes=nodes,
-                used=messages_to_predict(params, n_holders),
+                used=messages_to_predict(n_holders),
                 security_bits=bits,
                 policies={party: self._homes[party].policy for party in here},
                 observer=self._observer,

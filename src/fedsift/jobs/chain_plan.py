@@ -217,7 +217,7 @@ class Opening(JointRun):
         holders = [party for party in federation.tables if party != job.coordinator]
         nodes: dict[str, Any] = {job.coordinator: (RemoteRole(fedsdg_predict.Predictor),)}
         nodes |= {party: (RemoteRole(FeatureHolder),) for party in holders}
-        used = messages_to_predict(params, len(holders))
+        used = messages_to_predict(len(holders))
         sends, planned = self._foreseen(fedsdg_predict.PROTOCOL, used, nodes)
         bits = 0 if params.scheme == "plain" else params.security_bits
         own = {p: home.policy for p, home in self._homes.items() if p in job.parties}

@@ -11,7 +11,7 @@ from fedsift.protocol.ledger import Ledger
 from fedsift.protocol.message import MaskedArray, Message, PublicArray, message
 from fedsift.protocol.network import Network
 from fedsift.protocol.policy import Policy
-from fedsift.protocol.protocol import Protocol
+from fedsift.protocol.protocol import Protocol, messages_in
 from fedsift.protocol.remote_role import RemoteRole
 from fedsift.protocol.role import DrivingRole, Role, handles
 from fedsift.protocol.transcript import Transcript
@@ -33,4 +33,5 @@ __all__ = [
     "Transcript",
     "handles",
     "message",
+    "messages_in",
 ]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,12 @@ from fedsift.protocol.message import Declaration, Message
 from fedsift.protocol.policy import PlannedDisclosure
 from fedsift.protocol.remote_role import RemoteRole
 from fedsift.protocol.role import DrivingRole, Role
+
+
+def messages_in(module: str) -> tuple[type[Message], ...]:
+    """The messages that a module has declared so far, in its order."""
+    known = [value for value in vars(sys.modules[module]).values() if isinstance(value, type)]
+    return tuple(cls for cls in known if issubclass(cls, Message) and cls.__module__ == module)
 
 
 @dataclass(frozen=True)

@@ -87,30 +87,30 @@ def test_a_sum_over_holders_is_no_linear_map_of_one_embedding():
 
 
 def exact_share(recording, n_rows=9):
-    """Share of embedding columns found to the last bit from an elementwise layer's outputs."""
+    """Share of outputs that give the embedding away to the last bit, one column per holder."""
     hits, n_holders = [], len(recording.features)
     view = recording.labels[0]
     for j in range(view.outputs.shape[1]):
         found = exact_columns(view.outputs[:, j], n_holders, n_rows) or []
         for seen in recording.features.values():
-            truth = np.abs(seen[0].embedding[:n_rows, j])
+            truth = np.abs(seen[0].embedding[:n_rows, 0])
             hits.append(any((np.abs(column) == truth).all() for column in found))
     return float(np.mean(hits))
 
 
 @pytest.mark.parametrize(("n_parties", "least"), [(1, 0.7), (2, 0.4)])
-def test_exact_outputs_of_an_elementwise_layer_give_columns_away(n_parties, least):
+def test_exact_outputs_of_a_single_embedding_column_give_it_away(n_parties, least):
     """Integers that are products have few factors; adding up two holders does not help."""
-    settings = {"layer": "elementwise", "embedding": 8, "outputs": 8}
+    settings = {"embedding": 1, "outputs": 8}
     exact, _ = recorded(n_parties, Weakness.EXACT_OUTPUTS, **settings)
     ours, _ = recorded(n_parties, **settings)
     assert exact_share(exact) >= least
     assert exact_share(ours) == 0.0
 
 
-def test_an_elementwise_output_of_one_holder_is_a_column_up_to_a_factor():
+def test_an_output_of_a_single_embedding_column_is_that_column_up_to_a_factor():
     """Declared: what such a layer gives away, whatever the noise."""
-    recording, party = recorded(layer="elementwise")
+    recording, party = recorded(embedding=1)
     outputs, truth = recording.labels[0].outputs, recording.features[party][0].embedding
     varies = [j for j in range(truth.shape[1]) if truth[:, j].any()]
     alike = [np.corrcoef(outputs[:, j], truth[:, j])[0, 1] ** 2 for j in varies]

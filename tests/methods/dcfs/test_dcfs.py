@@ -204,13 +204,6 @@ def test_the_plan_is_what_happens_and_policies_refuse():
         DCFSSelector(policy=policy).fit(federation)
 
 
-def test_ranges_of_the_parties_are_a_disclosure_of_their_own():
-    rows = (
-        DCFSSelector(anchor_range="parties", random_state=0).fit(structured()).result_.disclosures
-    )
-    assert "column-ranges" in {d.kind for d in rows}
-
-
 def test_as_many_anchors_as_columns_are_refused_unless_recorded():
     X = structured(60, 40)
     with pytest.raises(ParameterError, match="40 anchors for 40 columns"):

@@ -25,8 +25,8 @@ class Layer:
         self.numbers = numbers
         self._noise = np.random.default_rng(5)
         self._blur = int(blur)
-        self.owner = OwnedLayer(scheme, *shape, security_bits=128, elementwise=False)
-        self.evaluator = EvaluatorLayer(self.owner.keys, *shape, elementwise=False)
+        self.owner = OwnedLayer(scheme, *shape, security_bits=128)
+        self.evaluator = EvaluatorLayer(self.owner.keys, *shape)
         integers = numbers.weights(weights)
         sent = self.owner.new_share(np.zeros_like(integers))
         self.evaluator.take_share(sent, integers)
@@ -191,7 +191,7 @@ def test_encrypted_layers_give_the_same_integers(scheme):
     numbers = LayerNumbers.for_batches(16, 0.3)
     secure = Layer(weights, 16, numbers, scheme, blur=False)
     # The label holder's own columns: the same integers, in the open.
-    open_layer = OpenLayer(numbers.weights(weights), elementwise=False)
+    open_layer = OpenLayer(numbers.weights(weights))
     for _ in range(2):
         own = open_layer.forward(numbers.embedding(g))
         assert np.array_equal(secure.forward(g), numbers.outputs_as_reals(own))

@@ -306,7 +306,6 @@ def test_the_same_training_never_sends_the_same_ciphertext():
         {"refit": True},
         {"n_features_to_select": 2},
         {"n_features_to_select": 3, "refit": True, "init": "gini"},
-        {"aggregate": False},
     ],
     ids=lambda s: " ".join(f"{k}={v}" for k, v in s.items()) or "constant",
 )
@@ -329,15 +328,11 @@ def test_what_is_planned_is_what_is_sent(n_parties, settings):
 
 def test_single_outputs_are_declared_as_what_they_are():
     kinds = {}
-    for n_parties, settings in ((1, {}), (2, {}), (2, {"aggregate": False})):
-        outcome, _ = train(parties(*moons(), n_parties), params(**settings))
+    for n_parties in (1, 2):
+        outcome, _ = train(parties(*moons(), n_parties), params())
         rows = outcome.ledger.rows()
-        kinds[n_parties, bool(settings)] = {r.kind for r in rows if "layer-outputs" in r.kind}
-    assert kinds == {
-        (1, False): {"single-layer-outputs"},
-        (2, False): {"layer-outputs"},
-        (2, True): {"single-layer-outputs"},
-    }
+        kinds[n_parties] = {r.kind for r in rows if "layer-outputs" in r.kind}
+    assert kinds == {1: {"single-layer-outputs"}, 2: {"layer-outputs"}}
 
 
 @pytest.mark.parametrize(
@@ -346,7 +341,6 @@ def test_single_outputs_are_declared_as_what_they_are():
         (HOLDER, "embedding-gradients", 2, {}),
         (HOLDER, "gate-start", 2, {}),
         ("party-1", "single-layer-outputs", 1, {}),
-        ("party-2", "single-layer-outputs", 2, {"aggregate": False}),
         ("party-2", "single-layer-outputs", 2, {"refit": True}),
         ("party-1", "open-gates", 2, {}),
         ("party-1", "feature-scores", 2, {"n_features_to_select": 2, "init": "constant"}),

@@ -30,7 +30,7 @@ from helpers.arrays import labelled
 from helpers.runs import received
 
 QUICK = {"n_iterations": 6, "n_rounds": 2, "n_particles": 10, "random_state": 0}
-MODES = ["rounds", "best-of-local", "federated-fitness"]
+MODES = ["rounds", "federated-fitness"]
 STEP = 1 / fpso.ACCURACY_STEPS
 
 
@@ -196,12 +196,12 @@ def two_minds():
     return fs.Federation.horizontal({"north": (north, y), "south": (south, y)})
 
 
-@pytest.mark.parametrize("mode", ["rounds", "best-of-local"])
-def test_a_party_keeps_its_own_subset_where_that_is_better_on_its_own_rows(mode):
+@pytest.mark.parametrize("n_rounds", [1, 2])
+def test_a_party_keeps_its_own_subset_where_that_is_better_on_its_own_rows(n_rounds):
     federation = two_minds()
-    outcome, nodes = run(federation, mode=mode, n_rounds=2, max_features=1)
-    quick = {"n_iterations": 5, "n_rounds": 2, "n_particles": 8, "random_state": 0}
-    selector = FPSOSelector(mode=mode, n_features_to_select=1, **quick).fit(federation)
+    outcome, nodes = run(federation, n_rounds=n_rounds, max_features=1)
+    quick = {"n_iterations": 5, "n_rounds": n_rounds, "n_particles": 8, "random_state": 0}
+    selector = FPSOSelector(n_features_to_select=1, **quick).fit(federation)
     n_kept = 0
     for party, column in (("north", 0), ("south", 5)):
         node = nodes[party][0]
@@ -295,7 +295,7 @@ def test_every_party_has_a_convergence_curve_that_never_goes_down(mode):
         assert reached == sorted(reached)
         assert 0 < reached[-1] <= 1
     common = [entry for entry in selector.history_ if entry["party"] == "*"]
-    points = {"rounds": [4, 8, 12], "best-of-local": [12], "federated-fitness": [*range(1, 13)]}
+    points = {"rounds": [4, 8, 12], "federated-fitness": [*range(1, 13)]}
     assert [entry["step"] for entry in common] == points[mode]
     assert common[-1]["accuracy"] == selector.accuracy_
     assert common[-1]["n_features"] == selector.get_support().sum()
@@ -308,8 +308,8 @@ def test_the_result_tells_in_how_many_subsets_a_feature_was(mode):
     selector = FPSOSelector(mode=mode, **settings).fit(X, y)
 
     entry = selector.result_.history[-1]
-    # Three parties in three rounds, once, or the particles of the last step.
-    assert entry["n_subsets"] == {"rounds": 9, "best-of-local": 3, "federated-fitness": 8}[mode]
+    # Three parties in three rounds, or the particles of the last step.
+    assert entry["n_subsets"] == {"rounds": 9, "federated-fitness": 8}[mode]
     assert len(entry["found_in"]) == X.shape[1]
     assert all(0 <= n <= entry["n_subsets"] for n in entry["found_in"].values())
     chosen = selector.result_.selected["party-1"]
@@ -330,7 +330,7 @@ def test_subsets_that_were_tried_before_come_from_memory():
 def test_the_local_baseline_is_what_parties_propose_without_exchange():
     X, y = task()
     federation = fs.split_horizontal(X, y, 3, random_state=0)
-    params = Params(mode="best-of-local", n_iterations=5, n_rounds=2, n_particles=8, seed=0)
+    params = Params(n_iterations=10, n_rounds=1, n_particles=8, seed=0)
     local = fpso_baselines.local_subsets(federation, params)
     nodes = fpso.build_nodes(federation.tables, federation.targets, params)
     outcome = run_local(fpso.PROTOCOL, nodes, keep_frames=True)
@@ -456,7 +456,7 @@ def test_bad_tables(change, error):
     [
         ({"integration": "min-max"}, "mean, max-min"),
         ({"aggregation": "open"}, "masked, third-party"),
-        ({"mode": "both"}, "rounds, best-of-local, federated-fitness"),
+        ({"mode": "both"}, "rounds, federated-fitness"),
         ({"decoding": "coin"}, "threshold, random"),
         ({"k": 0}, "positive whole number"),
         ({"n_particles": 1.5}, "positive whole number"),

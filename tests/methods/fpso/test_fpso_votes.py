@@ -260,7 +260,7 @@ class TestBudget:
         ({"n_blocks": 2.5}, "n_blocks=2.5"),
         ({"n_votes": True}, "n_votes=True"),
         ({"n_votes": 0}, "n_votes=0"),
-        ({"mode": "best-of-local"}, "mode='best-of-local' together with an epsilon"),
+        ({"mode": "federated-fitness"}, "mode='federated-fitness' together with an epsilon"),
         ({"integration": "max-min"}, "integration='max-min' together with an epsilon"),
         ({"aggregation": "third-party"}, "aggregation='third-party' together with an epsilon"),
         ({"checkpoint": "somewhere"}, "A checkpoint together with an epsilon"),

@@ -256,7 +256,7 @@ def test_an_owner_that_sends_values_out_of_range_is_named():
 def test_a_single_value_that_is_not_binary_is_noticed(scheme):
     X, y = labelled(60, 3, 2)
     federation = split_vertical(X, y, [[0, 1], [2]], names=["honest", "liar"])
-    nodes = nodes_of(federation, measure="poly8", scheme=scheme)
+    nodes = nodes_of(federation, measure="paper", scheme=scheme)
     liar = nodes["liar"][0]
     values = liar._own.values.copy()
     values[7] = -1

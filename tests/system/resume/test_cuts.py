@@ -121,8 +121,8 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(name, tmp_path):
         ("vfps", {"strategy": "shapley", "batching": False}),
         ("dcfs", {"alignment": "open", "target": "paper"}),
         ("dcfs", {"alignment": "local"}),
-        ("fpso", {"mode": "federated-fitness", "decoding": "random"}),
-        ("fpso", {"mode": "best-of-local", "aggregation": "third-party"}),
+        ("fpso", {"mode": "federated-fitness"}),
+        ("fpso", {"n_rounds": 1, "aggregation": "third-party"}),
         ("fedsdg", {"refit": True, "n_features_to_select": 3, "max_epochs": 2}),
     ],
 )

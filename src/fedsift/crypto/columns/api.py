@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.counting import counting_kernel
+from fedsift.crypto.schemes.names import check_scheme
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import ParameterError
 
@@ -233,22 +234,17 @@ def own_columns(
     )
     if counting is not None:
         return counting
-    from fedsift.crypto.columns import (
-        bgv as counts_bgv,
-    )
-    from fedsift.crypto.columns import (
-        paillier as counts_paillier,
-    )
-    from fedsift.crypto.columns import (
-        plain as counts_plain,
-    )
+    from fedsift.crypto.columns import bgv as counts_bgv
+    from fedsift.crypto.columns import paillier as counts_paillier
+    from fedsift.crypto.columns import plain as counts_plain
 
     owners: dict[str, Any] = {
         "bgv": counts_bgv.BGVColumnOwner,
         "paillier": counts_paillier.PaillierColumnOwner,
         "plain": counts_plain.PlainColumnOwner,
     }
-    owner: ColumnOwner = owners[_known(scheme, owners)](columns, spec, security_bits=security_bits)
+    check_scheme(scheme, owners)
+    owner: ColumnOwner = owners[scheme](columns, spec, security_bits=security_bits)
     return owner
 
 
@@ -257,30 +253,15 @@ def join_columns(keys: PublicKeys, columns: Ciphertexts, spec: ColumnSpec) -> Co
     counting: ColumnEvaluator | None = counting_kernel("join_columns", columns, spec)
     if counting is not None:
         return counting
-    from fedsift.crypto.columns import (
-        bgv as counts_bgv,
-    )
-    from fedsift.crypto.columns import (
-        paillier as counts_paillier,
-    )
-    from fedsift.crypto.columns import (
-        plain as counts_plain,
-    )
+    from fedsift.crypto.columns import bgv as counts_bgv
+    from fedsift.crypto.columns import paillier as counts_paillier
+    from fedsift.crypto.columns import plain as counts_plain
 
     evaluators: dict[str, Any] = {
         "bgv": counts_bgv.BGVColumnEvaluator,
         "paillier": counts_paillier.PaillierColumnEvaluator,
         "plain": counts_plain.PlainColumnEvaluator,
     }
-    evaluator: ColumnEvaluator = evaluators[_known(keys.scheme, evaluators)](keys, columns, spec)
+    check_scheme(keys.scheme, evaluators)
+    evaluator: ColumnEvaluator = evaluators[keys.scheme](keys, columns, spec)
     return evaluator
-
-
-def _known(scheme: str, table: dict[str, Any]) -> str:
-    if scheme not in table:
-        raise ParameterError(
-            f"Unknown encryption scheme {scheme[:20]!r}.",
-            f"Known: {', '.join(sorted(table))}.",
-            "Choose one of them.",
-        )
-    return scheme

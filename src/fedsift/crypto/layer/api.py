@@ -35,8 +35,8 @@ import numpy.typing as npt
 from fedsift.crypto.columns.api import BigArray, IntArray
 from fedsift.crypto.layer.plan import MaskKind
 from fedsift.crypto.modular import centred, multiply_modulo, residues
+from fedsift.crypto.schemes.names import check_ring_strength, check_scheme
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
-from fedsift.errors import ParameterError
 
 SCHEMES = ("bgv", "paillier", "plain")
 
@@ -147,29 +147,19 @@ def own_layer(
     >>> (reduced(owner.decrypt_output(sealed) - mask, owner.modulus)).tolist()
     [[5], [-6]]
     """
-    from fedsift.crypto.layer import (
-        bgv as matmul_bgv,
-    )
-    from fedsift.crypto.layer import (
-        paillier as matmul_paillier_layer,
-    )
-    from fedsift.crypto.layer import (
-        plain as matmul_plain,
-    )
+    from fedsift.crypto.layer import bgv as matmul_bgv
+    from fedsift.crypto.layer import paillier as matmul_paillier_layer
+    from fedsift.crypto.layer import plain as matmul_plain
 
-    _check_scheme(scheme)
+    check_scheme(scheme, SCHEMES)
     owner: MatrixOwner
     if scheme == "paillier":
         owner = matmul_paillier_layer.PaillierLayerOwner(
             n_rows, n_inputs, n_outputs, plain_bits, security_bits=security_bits
         )
     else:
-        if scheme == "bgv" and security_bits > 128:
-            raise ParameterError(
-                f"BGV here offers 128-bit security, {security_bits} was asked for.",
-                "At most 128 bits are supported.",
-                "Use he='paillier' with a larger key, or lower the demand.",
-            )
+        if scheme == "bgv":
+            check_ring_strength("BGV", security_bits)
         make = matmul_bgv.BGVMatrixOwner if scheme == "bgv" else matmul_plain.PlainMatrixOwner
         owner = make(n_rows, n_inputs, n_outputs, plain_bits, n_updates=n_updates)
     return owner
@@ -177,17 +167,11 @@ def own_layer(
 
 def join_layer(keys: PublicKeys, n_rows: int, n_inputs: int, n_outputs: int) -> MatrixEvaluator:
     """Check the owner's keys against the agreed shapes, before any computation."""
-    from fedsift.crypto.layer import (
-        bgv as matmul_bgv,
-    )
-    from fedsift.crypto.layer import (
-        paillier as matmul_paillier_layer,
-    )
-    from fedsift.crypto.layer import (
-        plain as matmul_plain,
-    )
+    from fedsift.crypto.layer import bgv as matmul_bgv
+    from fedsift.crypto.layer import paillier as matmul_paillier_layer
+    from fedsift.crypto.layer import plain as matmul_plain
 
-    _check_scheme(keys.scheme)
+    check_scheme(keys.scheme, SCHEMES)
     evaluators: dict[str, Any] = {
         "bgv": matmul_bgv.BGVMatrixEvaluator,
         "paillier": matmul_paillier_layer.PaillierLayerEvaluator,
@@ -213,12 +197,3 @@ def exact_product(left: npt.ArrayLike, right: npt.ArrayLike, modulus: int) -> Bi
         return over_integers
     first, second = (residues(side, np.shape(side), modulus, "factor") for side in (left, right))
     return centred(multiply_modulo(first, second, modulus), modulus)
-
-
-def _check_scheme(scheme: str) -> None:
-    if scheme not in SCHEMES:
-        raise ParameterError(
-            f"Unknown encryption scheme {scheme[:20]!r}.",
-            f"Known: {', '.join(SCHEMES)}.",
-            "Choose one of them.",
-        )

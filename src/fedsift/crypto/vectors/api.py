@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import numpy.typing as npt
 
 from fedsift.crypto.columns.api import BigArray
+from fedsift.crypto.schemes.names import check_ring_strength, check_scheme
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
-from fedsift.errors import ParameterError
 
 SCHEMES = ("bfv", "bgv", "paillier", "plain")
 
@@ -75,43 +75,26 @@ def own_vector(scheme: str, value_bits: int, *, security_bits: int = 128) -> Vec
     [33, 54]
     """
     from fedsift.crypto.schemes import paillier
-    from fedsift.crypto.vectors import (
-        bgv as sums_seal,
-    )
-    from fedsift.crypto.vectors import (
-        paillier as sums_paillier,
-    )
-    from fedsift.crypto.vectors import (
-        plain as sums_plain,
-    )
+    from fedsift.crypto.vectors import bgv as sums_seal
+    from fedsift.crypto.vectors import paillier as sums_paillier
+    from fedsift.crypto.vectors import plain as sums_plain
 
-    _check_scheme(scheme)
+    check_scheme(scheme, SCHEMES)
     if scheme == "paillier":
         return sums_paillier.PaillierVectorOwner(value_bits, paillier.key_bits_for(security_bits))
     if scheme == "plain":
         return sums_plain.PlainVectorOwner(value_bits)
-    if security_bits > 128:
-        raise ParameterError(
-            f"{scheme} here offers 128-bit security, {security_bits} was asked for.",
-            "At most 128 bits are supported.",
-            "Use he='paillier' with a larger key, or lower the demand.",
-        )
+    check_ring_strength(scheme, security_bits)
     return sums_seal.SealVectorOwner(value_bits, scheme)
 
 
 def join_vector(keys: PublicKeys, value_bits: int) -> VectorEvaluator:
     """Check the owner's keys against the agreed bits, before any computation."""
-    from fedsift.crypto.vectors import (
-        bgv as sums_seal,
-    )
-    from fedsift.crypto.vectors import (
-        paillier as sums_paillier,
-    )
-    from fedsift.crypto.vectors import (
-        plain as sums_plain,
-    )
+    from fedsift.crypto.vectors import bgv as sums_seal
+    from fedsift.crypto.vectors import paillier as sums_paillier
+    from fedsift.crypto.vectors import plain as sums_plain
 
-    _check_scheme(keys.scheme)
+    check_scheme(keys.scheme, SCHEMES)
     evaluators: dict[str, Any] = {
         "bfv": sums_seal.SealVectorEvaluator,
         "bgv": sums_seal.SealVectorEvaluator,
@@ -120,12 +103,3 @@ def join_vector(keys: PublicKeys, value_bits: int) -> VectorEvaluator:
     }
     evaluator: VectorEvaluator = evaluators[keys.scheme](keys, value_bits)
     return evaluator
-
-
-def _check_scheme(scheme: str) -> None:
-    if scheme not in SCHEMES:
-        raise ParameterError(
-            f"Unknown encryption scheme {scheme[:20]!r}.",
-            f"Known: {', '.join(SCHEMES)}.",
-            "Choose one of them.",
-        )

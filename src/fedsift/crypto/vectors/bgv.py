@@ -33,8 +33,9 @@ from fedsift.crypto.schemes.seal import (
     Slots,
     plain_primes,
 )
+from fedsift.crypto.vectors.checks import check_bits, check_factor, whole_numbers
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
-from fedsift.errors import BadCiphertext, FixedPointOverflow, ParameterError
+from fedsift.errors import BadCiphertext, ParameterError
 
 FRESH_NOISE_BITS = 12
 """Noise of a public-key encryption beyond the plaintext modulus, three bits to spare (tested)."""
@@ -93,28 +94,11 @@ class VectorPlan:
 
     def slots(self, vector: npt.ArrayLike) -> list[list[Slots]]:
         """Residues per prime and chunk, padded with zeros."""
-        array = np.asarray(vector)
-        if array.ndim != 1 or array.dtype.kind not in "iuO":
-            raise ParameterError(
-                f"A vector has shape {array.shape} and type {array.dtype}.",
-                "One dimension of integers is needed.",
-                "Encode reals with FixedPoint first.",
-            )
-        exact = big_array([int(number) for number in array])
-        self.check(exact)
+        exact = big_array(whole_numbers(vector, self.value_bits))
         padded = np.zeros(self.n_chunks(len(exact)) * self.degree, dtype=object)
         padded[: len(exact)] = exact
         chunks = padded.reshape(-1, self.degree)
         return [[(c % modulus).astype(np.uint64) for c in chunks] for modulus in self.moduli]
-
-    def check(self, numbers: BigArray) -> None:
-        """Refuse numbers beyond the agreed bits."""
-        if any(abs(number) >> self.value_bits for number in numbers):
-            raise FixedPointOverflow(
-                f"An entry of a vector of {len(numbers)} is longer than {self.value_bits} bits.",
-                "Every entry and every sum must keep to the agreed bits.",
-                "Scale the numbers or agree on more bits.",
-            )
 
 
 @lru_cache(maxsize=64)
@@ -195,7 +179,7 @@ class SealVectorOwner:
             for owner, blobs in zip(self._owners, per_prime, strict=True)
         ]
         numbers = recombine(parts, plan.moduli)
-        plan.check(numbers)
+        check_bits(numbers, plan.value_bits)
         return numbers
 
 
@@ -260,12 +244,7 @@ class SealVectorEvaluator:
 
     def scale(self, encrypted: Ciphertexts, factor: int) -> Ciphertexts:
         """Multiple of an encrypted vector by a positive integer."""
-        if not 0 < factor < 1 << self.plan.value_bits:
-            raise ParameterError(
-                "A factor is not positive or longer than the agreed value bits.",
-                f"It must lie in 1 .. 2**{self.plan.value_bits} - 1.",
-                "Scale by a positive integer in range.",
-            )
+        check_factor(factor, self.plan.value_bits)
         loaded = self._load(encrypted)
         pairs = zip(self._publics, loaded, strict=True)
         return self._save([[_times(public, c, factor) for c in part] for public, part in pairs])

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.columns.api import BigArray
@@ -24,8 +23,9 @@ from fedsift.crypto.schemes.paillier import (
     public_key_from,
     public_keys_of,
 )
+from fedsift.crypto.vectors.checks import check_bits, check_factor, whole_numbers
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
-from fedsift.errors import BadCiphertext, FixedPointOverflow, ParameterError
+from fedsift.errors import BadCiphertext, ParameterError
 
 
 class _VectorPacking:
@@ -46,15 +46,7 @@ class _VectorPacking:
         return -(-length // self.digits.n_digits)
 
     def pack(self, vector: npt.ArrayLike) -> list[int]:
-        array = np.asarray(vector)
-        if array.ndim != 1 or array.dtype.kind not in "iuO":
-            raise ParameterError(
-                f"A vector has shape {array.shape} and type {array.dtype}.",
-                "One dimension of integers is needed.",
-                "Encode reals with FixedPoint first.",
-            )
-        numbers = [int(number) for number in array]
-        self.check(numbers)
+        numbers = whole_numbers(vector, self.value_bits)
         size = self.digits.n_digits
         chunks = range(0, len(numbers), size)
         return [self.digits.pack(numbers[start : start + size]) for start in chunks]
@@ -66,16 +58,8 @@ class _VectorPacking:
             for start, number in zip(range(0, length, size), packed, strict=True)
             for digit in self.digits.unpack(number, min(size, length - start))
         ]
-        self.check(numbers)
+        check_bits(numbers, self.value_bits)
         return numbers
-
-    def check(self, numbers: list[int]) -> None:
-        if any(abs(number) >> self.value_bits for number in numbers):
-            raise FixedPointOverflow(
-                f"An entry of a vector of {len(numbers)} is longer than {self.value_bits} bits.",
-                "Every entry and every sum must keep to the agreed bits.",
-                "Scale the numbers or agree on more bits.",
-            )
 
 
 class PaillierVectorOwner:
@@ -163,12 +147,7 @@ class PaillierVectorEvaluator:
 
     def scale(self, encrypted: Ciphertexts, factor: int) -> Ciphertexts:
         """Multiple of an encrypted vector by a positive integer."""
-        if not 0 < factor < 1 << self._packing.value_bits:
-            raise ParameterError(
-                "A factor is not positive or longer than the agreed value bits.",
-                f"It must lie in 1 .. 2**{self._packing.value_bits} - 1.",
-                "Scale by a positive integer in range.",
-            )
+        check_factor(factor, self._packing.value_bits)
         ciphertexts = self._key.unseal(encrypted, len(encrypted.blobs))
         return self._key.seal([self._key.multiply(c, factor) for c in ciphertexts])
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.columns.api import BigArray
 from fedsift.crypto.columns.plain import big_array
+from fedsift.crypto.vectors.checks import check_bits, check_factor, whole_numbers
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
-from fedsift.errors import BadCiphertext, FixedPointOverflow, ParameterError
+from fedsift.errors import BadCiphertext, ParameterError
 
 SCHEME = "plain"
 
@@ -32,15 +32,7 @@ class _Numbers:
 
     def write(self, vector: npt.ArrayLike) -> Ciphertexts:
         """Check a vector and turn it into bytes."""
-        array = np.asarray(vector)
-        if array.ndim != 1 or array.dtype.kind not in "iuO":
-            raise ParameterError(
-                f"A vector has shape {array.shape} and type {array.dtype}.",
-                "One dimension of integers is needed.",
-                "Encode reals with FixedPoint first.",
-            )
-        numbers = [int(number) for number in array]
-        self._check(numbers)
+        numbers = whole_numbers(vector, self.value_bits)
         blob = b"".join(n.to_bytes(self._width, "little", signed=True) for n in numbers)
         return Ciphertexts(SCHEME, (blob,))
 
@@ -56,16 +48,8 @@ class _Numbers:
             )
         pieces = (sealed.blobs[0][i : i + self._width] for i in range(0, size, self._width))
         numbers = [int.from_bytes(piece, "little", signed=True) for piece in pieces]
-        self._check(numbers)
+        check_bits(numbers, self.value_bits)
         return big_array(numbers)
-
-    def _check(self, numbers: Sequence[int]) -> None:
-        if any(abs(number) >> self.value_bits for number in numbers):
-            raise FixedPointOverflow(
-                f"An entry of a vector of {len(numbers)} is longer than {self.value_bits} bits.",
-                "Every entry and every sum must keep to the agreed bits.",
-                "Scale the numbers or agree on more bits.",
-            )
 
 
 class PlainVectorOwner:
@@ -118,12 +102,7 @@ class PlainVectorEvaluator:
 
     def scale(self, encrypted: Ciphertexts, factor: int) -> Ciphertexts:
         """Multiple by a positive integer."""
-        if not 0 < factor < 1 << self._numbers.value_bits:
-            raise ParameterError(
-                "A factor is not positive or longer than the agreed value bits.",
-                f"It must lie in 1 .. 2**{self._numbers.value_bits} - 1.",
-                "Scale by a positive integer in range.",
-            )
+        check_factor(factor, self._numbers.value_bits)
         return self._numbers.write(self._numbers.read(encrypted) * factor)
 
     def rerandomise(self, encrypted: Ciphertexts) -> Ciphertexts:

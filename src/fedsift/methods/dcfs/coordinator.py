@@ -36,9 +36,9 @@ Deviations, each with its reason
   - If there are as many anchors as columns, whoever knows anchors and images recovers B_i exactly
     and, over the iterations, the span of the party's rows. More anchors than columns are refused
     unless ``allow_many_anchors`` says so, and the ledger then names it.
-  - Anchors come from a public range in units of the common spread; ``anchor_range="parties"``
-    (the paper: each party's minima and maxima) is declared as a disclosure of its own. Anchors
-    that are public or drawn from a seed are no secret of the members: declared as such.
+  - Anchors come from a public range in units of the common spread; the paper's range, between
+    the parties' minima and maxima, would publish those. Anchors that are public or drawn from a
+    seed are no secret of the members: declared as such.
 """
 
 from __future__ import annotations
@@ -57,43 +57,11 @@ from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import BadFrame, ColumnError, PartyError
 from fedsift.maths import moments
-from fedsift.methods.dcfs import anchor
+from fedsift.methods.dcfs import anchor, messages
 from fedsift.methods.dcfs.member import SCORE_BITS, AnyImages, Member, image_type
-from fedsift.methods.dcfs.messages import (
-    SIGNALS,
-    AlignAll,
-    AlignOne,
-    AnchorSecret,
-    Chosen,
-    ColumnRanges,
-    CommonScale,
-    Greeting,
-    Hello,
-    Images,
-    ImagesOfKnownAnchors,
-    ImagesOfManyAnchors,
-    LocalScale,
-    MaskedSums,
-    RangesWanted,
-    Roster,
-    ScoresWanted,
-    SecretDealt,
-    SumsWanted,
-)
-from fedsift.methods.dcfs.settings import (
-    ANCHOR_RANGE,
-    Params,
-    common_units,
-)
+from fedsift.methods.dcfs.settings import ANCHOR_RANGE, Params, common_units
 from fedsift.methods.dcfs.unsupervised import ranks_of
-from fedsift.protocol import (
-    Message,
-    Network,
-    Protocol,
-    PublicArray,
-    RemoteRole,
-    Role,
-)
+from fedsift.protocol import Message, Network, Protocol, PublicArray, RemoteRole, Role
 from fedsift.protocol.network import errors_belong_to
 from fedsift.protocol.resume import ResumableDriver
 
@@ -102,13 +70,26 @@ Floats = npt.NDArray[np.float64]
 
 def messages_used(params: Params) -> tuple[type[Message], ...]:
     """The messages a run with these settings sends, for plan and policy."""
-    opening = (Hello, Greeting, Roster, SecretDealt, SumsWanted, MaskedSums)
-    closing = (ScoresWanted, Chosen)
+    opening = (
+        messages.Hello,
+        messages.Greeting,
+        messages.Roster,
+        messages.SecretDealt,
+        messages.SumsWanted,
+        messages.MaskedSums,
+    )
+    closing = (messages.ScoresWanted, messages.Chosen)
     if params.alignment == "local":
-        return (*opening, LocalScale, *closing)
-    ranges = (RangesWanted, ColumnRanges) if params.anchor_range == "parties" else ()
-    align = AlignAll if params.alignment == "open" else AlignOne
-    return (*opening, AnchorSecret, *ranges, CommonScale, image_type(params), align, *closing)
+        return (*opening, messages.LocalScale, *closing)
+    align = messages.AlignAll if params.alignment == "open" else messages.AlignOne
+    return (
+        *opening,
+        messages.AnchorSecret,
+        messages.CommonScale,
+        image_type(params),
+        align,
+        *closing,
+    )
 
 
 @dataclass(frozen=True)
@@ -120,7 +101,7 @@ class Joint:
     ranks: npt.NDArray[np.int64]
 
 
-class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
+class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS):
     """Holds no data and does not know the anchors; aligns images and adds up masked numbers."""
 
     def __init__(self, params: Params, checkpoints: Path | None = None) -> None:
@@ -134,17 +115,17 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
         """Algorithm 1 over all members."""
         await self.begin(net)
         members = net.members("member")
-        greetings = await net.ask("member", Hello(), Greeting)
+        greetings = await net.ask("member", messages.Hello(), messages.Greeting)
         n_features = _common_width(dict(zip(members, greetings, strict=True)))
         keys = {party: g.key for party, g in zip(members, greetings, strict=True)}
-        dealt = await net.ask("member", Roster(keys), SecretDealt)
+        dealt = await net.ask("member", messages.Roster(keys), messages.SecretDealt)
         if not self._images and not self._selected_alone:
             await self._start(members, n_features, dealt[0].sealed, net)
             await self.done(net)
         if self._params.alignment != "local":
             await self._iterate(members, net)
         joint = await self._joint(len(members), n_features, net)
-        await net.tell("member", Chosen(joint.selected))
+        await net.tell("member", messages.Chosen(joint.selected))
         await self.finish(net)
         return joint
 
@@ -158,25 +139,29 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
         """Lines 1 and 2: common units, then first images, or everybody's own selection."""
         mean, unit = await self._units(n_features, net)
         if self._params.alignment == "local":
-            await net.tell("member", LocalScale(PublicArray.of(mean), PublicArray.of(unit)))
+            await net.tell(
+                "member", messages.LocalScale(PublicArray.of(mean), PublicArray.of(unit))
+            )
             self._selected_alone = True
             return
         await self._carry_secret(sealed, net)
-        low, high = await self._range(mean, unit, net)
-        scale = CommonScale(*(PublicArray.of(a) for a in (mean, unit, low, high)))
+        low, high = np.full(n_features, -ANCHOR_RANGE), np.full(n_features, ANCHOR_RANGE)
+        scale = messages.CommonScale(*(PublicArray.of(a) for a in (mean, unit, low, high)))
         kind = image_type(self._params)
         self._images = self._read(await net.ask("member", scale, kind), members, "CommonScale")
 
     async def _units(self, n_features: int, net: Network) -> tuple[Floats, Floats]:
         """Common means and units of all columns, by masked sums."""
-        replies = await net.ask("member", SumsWanted(), MaskedSums)
+        replies = await net.ask("member", messages.SumsWanted(), messages.MaskedSums)
         totals = iter(unmask_sum([r.sums.array() for r in replies], moments.LIMBS))
         columns = [moments.read_column(totals, 0, with_target=False) for _ in range(n_features)]
         return common_units(columns, self._params.scaling)
 
     async def _carry_secret(self, sealed: Mapping[str, Ciphertexts], net: Network) -> None:
         """Pass on what the first member sealed for the others."""
-        await net.tell("member", {party: AnchorSecret(blob) for party, blob in sealed.items()})
+        await net.tell(
+            "member", {party: messages.AnchorSecret(blob) for party, blob in sealed.items()}
+        )
 
     async def _iterate(self, members: Sequence[str], net: Network) -> None:
         """Lines 3 and 4: images in, alignments out, as often as agreed."""
@@ -202,22 +187,16 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
         self._images, self._n_aligned = saved["images"], saved["n_aligned"]
         self._selected_alone = saved["selected_alone"]
 
-    async def _range(self, mean: Floats, unit: Floats, net: Network) -> tuple[Floats, Floats]:
-        """Ends of the anchors' range in common units."""
-        if self._params.anchor_range == "public":
-            return np.full(len(mean), -ANCHOR_RANGE), np.full(len(mean), ANCHOR_RANGE)
-        replies = await net.ask("member", RangesWanted(), ColumnRanges)
-        ends = np.stack([reply.ends.array(shape=(2, len(mean))) for reply in replies])
-        return (ends[:, 0].min(axis=0) - mean) / unit, (ends[:, 1].max(axis=0) - mean) / unit
-
     def _align(self, images: Mapping[str, Floats]) -> dict[str, Message]:
         """Line 3: one matrix per party, or (the paper) all images to everybody."""
         if self._params.alignment == "open":
-            everything = AlignAll({p: PublicArray.of(image) for p, image in images.items()})
+            everything = messages.AlignAll(
+                {p: PublicArray.of(image) for p, image in images.items()}
+            )
             return dict.fromkeys(images, everything)
         target = anchor.common_target(list(images.values()), self._params.n_components)
         return {
-            party: AlignOne(PublicArray.of(anchor.alignment_matrix(target, image)))
+            party: messages.AlignOne(PublicArray.of(anchor.alignment_matrix(target, image)))
             for party, image in images.items()
         }
 
@@ -242,7 +221,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
 
     async def _joint(self, n_members: int, n_features: int, net: Network) -> Joint:
         """Line 5: mean scores (mean ranks if everybody selects alone) from masked sums."""
-        replies = await net.ask("member", ScoresWanted(), MaskedSums)
+        replies = await net.ask("member", messages.ScoresWanted(), messages.MaskedSums)
         totals = np.array(unmask_sum([r.sums.array() for r in replies]), dtype=np.float64)
         if self._params.alignment == "local":
             scores = totals / (n_members * max(1, n_features - 1))
@@ -254,27 +233,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
 
 PROTOCOL = Protocol(
     name="dcfs",
-    messages=(
-        Hello,
-        Greeting,
-        Roster,
-        SecretDealt,
-        AnchorSecret,
-        SumsWanted,
-        MaskedSums,
-        RangesWanted,
-        ColumnRanges,
-        CommonScale,
-        LocalScale,
-        Images,
-        ImagesOfKnownAnchors,
-        ImagesOfManyAnchors,
-        AlignOne,
-        AlignAll,
-        ScoresWanted,
-        Chosen,
-        *SIGNALS.messages,
-    ),
+    messages=messages.MESSAGES,
     roles=(Coordinator, Member),
 )
 
@@ -299,7 +258,7 @@ def build_nodes(
     return nodes
 
 
-def _common_width(greetings: Mapping[str, Greeting]) -> int:
+def _common_width(greetings: Mapping[str, messages.Greeting]) -> int:
     """The number of columns that all members have."""
     widths = {party: greeting.n_features for party, greeting in greetings.items()}
     first, width = next(iter(widths.items()))

@@ -15,47 +15,28 @@ from fedsift.crypto.shuffle import deal, new_secret, receive
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.maths import moments
-from fedsift.methods.dcfs import anchor
-from fedsift.methods.dcfs.messages import (
-    SIGNALS,
-    AlignAll,
-    AlignOne,
-    AnchorSecret,
-    Chosen,
-    ColumnRanges,
-    CommonScale,
-    Greeting,
-    Hello,
-    Images,
-    ImagesOfKnownAnchors,
-    ImagesOfManyAnchors,
-    LocalScale,
-    MaskedSums,
-    RangesWanted,
-    Roster,
-    ScoresWanted,
-    SecretDealt,
-    SumsWanted,
-)
+from fedsift.methods.dcfs import anchor, messages
 from fedsift.methods.dcfs.settings import Params, Scale, anchors_for, column_moments, numbers_of
 from fedsift.methods.dcfs.unsupervised import local_selection, ranks_of
 from fedsift.protocol import MaskedArray, Network, PublicArray, handles
 from fedsift.protocol.resume import Resumable
 
-AnyImages = Images | ImagesOfKnownAnchors | ImagesOfManyAnchors
+AnyImages = messages.Images | messages.ImagesOfKnownAnchors | messages.ImagesOfManyAnchors
 
 SCORE_BITS = 40
 """Fraction bits of a masked score."""
 
 
-def image_type(params: Params) -> type[Images | ImagesOfKnownAnchors | ImagesOfManyAnchors]:
+def image_type(
+    params: Params,
+) -> type[messages.Images | messages.ImagesOfKnownAnchors | messages.ImagesOfManyAnchors]:
     """The message that names what images disclose under these settings."""
     if params.many_anchors:
-        return ImagesOfManyAnchors
-    return ImagesOfKnownAnchors if params.anchors_are_known else Images
+        return messages.ImagesOfManyAnchors
+    return messages.ImagesOfKnownAnchors if params.anchors_are_known else messages.Images
 
 
-class Member(Resumable, name="member", signals=SIGNALS):
+class Member(Resumable, name="member", signals=messages.SIGNALS):
     """Owns rows; shows images of anchors and masked sums, never rows."""
 
     def __init__(self, table: PartyTable, params: Params, checkpoints: Path | None = None) -> None:
@@ -65,51 +46,47 @@ class Member(Resumable, name="member", signals=SIGNALS):
         self._values = numbers_of(table)
         self._key = MaskingKey.generate()
         self._masks: PairwiseMasks | None = None
-        self._roster: Roster | None = None
+        self._roster: messages.Roster | None = None
         self.secret = b""
         self._scale: Scale | None = None
         self._state: anchor.Collaboration | None = None
         self._local = np.zeros(table.n_columns)
         self._chosen: tuple[int, ...] = ()
 
-    @handles(Hello)
-    async def greet(self, ask: Hello, net: Network) -> Greeting:
+    @handles(messages.Hello)
+    async def greet(self, ask: messages.Hello, net: Network) -> messages.Greeting:
         """Offer the own masking key."""
-        return Greeting(self._key.public, self._table.n_columns)
+        return messages.Greeting(self._key.public, self._table.n_columns)
 
-    @handles(Roster)
-    async def meet(self, told: Roster, net: Network) -> SecretDealt:
+    @handles(messages.Roster)
+    async def meet(self, told: messages.Roster, net: Network) -> messages.SecretDealt:
         """Agree on masks; the first member deals the secret that anchors are drawn from."""
         self._roster = told
         self._masks = PairwiseMasks(net.party, self._key, told.keys)
         dealer = net.party == next(iter(told.keys))
         # A resumed run goes on with the anchors it has.
         if not dealer or self.secret or self._params.alignment == "local":
-            return SecretDealt({})
+            return messages.SecretDealt({})
         self.secret = new_secret()
         others = {party: key for party, key in told.keys.items() if party != net.party}
-        return SecretDealt({p: deal(self.secret, self._key, key) for p, key in others.items()})
+        return messages.SecretDealt(
+            {p: deal(self.secret, self._key, key) for p, key in others.items()}
+        )
 
-    @handles(AnchorSecret)
-    async def take_secret(self, told: AnchorSecret, net: Network) -> None:
+    @handles(messages.AnchorSecret)
+    async def take_secret(self, told: messages.AnchorSecret, net: Network) -> None:
         """Open the dealt secret; the coordinator that carried it cannot."""
         assert self._roster is not None  # noqa: S101 - the roster comes first
         dealer = next(iter(self._roster.keys.values()))
         self.secret = receive(told.sealed, self._key, dealer)
 
-    @handles(SumsWanted)
-    async def sums(self, ask: SumsWanted, net: Network) -> MaskedSums:
+    @handles(messages.SumsWanted)
+    async def sums(self, ask: messages.SumsWanted, net: Network) -> messages.MaskedSums:
         """Count, sum and sum of squares of every column, masked."""
         return self._sealed(column_moments(self._values), "sums", moments.LIMBS)
 
-    @handles(RangesWanted)
-    async def ranges(self, ask: RangesWanted, net: Network) -> ColumnRanges:
-        """The paper's anchors need every party's smallest and largest values."""
-        ends = np.stack([self._values.min(axis=0), self._values.max(axis=0)])
-        return ColumnRanges(PublicArray.of(ends))
-
-    @handles(CommonScale)
-    async def start(self, told: CommonScale, net: Network) -> AnyImages:
+    @handles(messages.CommonScale)
+    async def start(self, told: messages.CommonScale, net: Network) -> AnyImages:
         """Lines 1 and 2: scale, draw the anchors, project, show their first image."""
         shape = (self._table.n_columns,)
         ends = (told.mean, told.unit, told.low, told.high)
@@ -130,15 +107,15 @@ class Member(Resumable, name="member", signals=SIGNALS):
             "target": self._params.target,
         }
 
-    @handles(AlignOne)
-    async def align_one(self, told: AlignOne, net: Network) -> AnyImages:
+    @handles(messages.AlignOne)
+    async def align_one(self, told: messages.AlignOne, net: Network) -> AnyImages:
         """Lines 3 and 4 with the matrix the coordinator computed for this party."""
         with self.clock("train"):
             self.collaboration.align(told.matrix.array())
             return self._image()
 
-    @handles(AlignAll)
-    async def align_openly(self, told: AlignAll, net: Network) -> AnyImages:
+    @handles(messages.AlignAll)
+    async def align_openly(self, told: messages.AlignAll, net: Network) -> AnyImages:
         """Lines 3 and 4 as the paper has them: everybody sees every image."""
         with self.clock("train"):
             images = {party: image.array() for party, image in told.images.items()}
@@ -146,8 +123,8 @@ class Member(Resumable, name="member", signals=SIGNALS):
             self.collaboration.align(anchor.alignment_matrix(target, images[net.party]))
             return self._image()
 
-    @handles(LocalScale)
-    async def select_alone(self, told: LocalScale, net: Network) -> None:
+    @handles(messages.LocalScale)
+    async def select_alone(self, told: messages.LocalScale, net: Network) -> None:
         """Without anchors: the local baseline on commonly scaled rows."""
         shape = (self._table.n_columns,)
         mean, unit = told.mean.array(shape=shape), told.unit.array(shape=shape)
@@ -162,8 +139,8 @@ class Member(Resumable, name="member", signals=SIGNALS):
             )
             self._local = anchor.relative(weights)
 
-    @handles(ScoresWanted)
-    async def scores(self, ask: ScoresWanted, net: Network) -> MaskedSums:
+    @handles(messages.ScoresWanted)
+    async def scores(self, ask: messages.ScoresWanted, net: Network) -> messages.MaskedSums:
         """Line 5: the own scores, masked, so that only their mean appears; ranks if alone."""
         if self._params.alignment == "local":
             points = self._table.n_columns - ranks_of(self._local)
@@ -171,8 +148,8 @@ class Member(Resumable, name="member", signals=SIGNALS):
         fixed = np.rint(np.ldexp(self.collaboration.scores, SCORE_BITS)).astype(np.int64)
         return self._sealed(fixed.tolist(), "scores", 1)
 
-    @handles(Chosen)
-    async def choose(self, told: Chosen, net: Network) -> None:
+    @handles(messages.Chosen)
+    async def choose(self, told: messages.Chosen, net: Network) -> None:
         """Remember the joint selection."""
         self._chosen = told.features
 
@@ -210,8 +187,8 @@ class Member(Resumable, name="member", signals=SIGNALS):
         assert self._state is not None  # noqa: S101 - CommonScale comes first
         return self._state
 
-    def _sealed(self, values: Sequence[int], context: str, limbs: int) -> MaskedSums:
+    def _sealed(self, values: Sequence[int], context: str, limbs: int) -> messages.MaskedSums:
         assert self._masks is not None  # noqa: S101 - the roster comes first
         if not self._params.protected:
-            return MaskedSums(MaskedArray.of(to_limbs(values, limbs)))
-        return MaskedSums(MaskedArray.of(self._masks.mask(values, context, limbs)))
+            return messages.MaskedSums(MaskedArray.of(to_limbs(values, limbs)))
+        return messages.MaskedSums(MaskedArray.of(self._masks.mask(values, context, limbs)))

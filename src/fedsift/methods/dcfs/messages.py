@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
-from fedsift.protocol import MaskedArray, Message, PublicArray, message
+from fedsift.protocol import MaskedArray, Message, PublicArray, message, messages_in
 from fedsift.protocol.resume import signals_between
 
 SIGNALS = signals_between("coordinator", "member")
@@ -58,21 +58,6 @@ class MaskedSums(Message, frozen=True):
     """One member's numbers under pairwise masks."""
 
     sums: MaskedArray
-
-
-@message(flow="coordinator -> member", reveals="nothing: asks for the ends of every column")
-class RangesWanted(Message, frozen=True):
-    """Asks for smallest and largest values, as the paper's anchors need them."""
-
-
-@message(
-    flow="member -> coordinator",
-    reveals="column-ranges: smallest and largest value of every column of the party",
-)
-class ColumnRanges(Message, frozen=True):
-    """Ends of every column, shape (2, n_features)."""
-
-    ends: PublicArray
 
 
 @message(
@@ -169,3 +154,6 @@ class Chosen(Message, frozen=True):
     """The joint selection."""
 
     features: tuple[int, ...]
+
+
+MESSAGES = (*messages_in(__name__), *SIGNALS.messages)

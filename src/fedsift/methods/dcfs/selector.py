@@ -49,9 +49,6 @@ class DCFSSelector(MethodSelector):
     anchors : array-like of shape (n_anchors, n_features), optional
         Public anchors in the units of the columns, instead of secret random ones. Everybody is
         then taken to know them, and the ledger says so.
-    anchor_range : {"public", "parties"}
-        ``parties`` draws anchors between the parties' minima and maxima, as the paper does, and
-        discloses those.
     allow_many_anchors : bool
         Accept as many anchors as columns; the ledger then says what that discloses.
     n_iterations : int
@@ -104,7 +101,6 @@ class DCFSSelector(MethodSelector):
         target="exact",
         scaling="columns",
         anchors=None,
-        anchor_range="public",
         allow_many_anchors=False,
         n_iterations=5,
         n_dimensions=10,
@@ -124,7 +120,6 @@ class DCFSSelector(MethodSelector):
         self.target = target
         self.scaling = scaling
         self.anchors = anchors
-        self.anchor_range = anchor_range
         self.allow_many_anchors = allow_many_anchors
         self.n_iterations = n_iterations
         self.n_dimensions = n_dimensions
@@ -209,7 +204,6 @@ class DCFSSelector(MethodSelector):
             alignment=self.alignment,
             target=self.target,
             scaling=self.scaling,
-            anchor_range=self.anchor_range,
             anchors=anchors,
             many_anchors=self.alignment != "local"
             and dcfs_settings.check_anchors(
@@ -280,7 +274,6 @@ class DCFSSelector(MethodSelector):
             "alignment": ("server", "open", "local"),
             "target": ("exact", "paper"),
             "scaling": ("columns", "shared"),
-            "anchor_range": ("public", "parties"),
             "security": ("secure", "plain"),
         }
         check_choices({name: (getattr(self, name), choices[name]) for name in choices})

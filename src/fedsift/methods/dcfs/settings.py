@@ -45,7 +45,6 @@ class Params:
         ``local`` has no anchors: every party selects alone, only mean ranks are joined.
     target : {"exact", "paper"}
     scaling : {"columns", "shared"}
-    anchor_range : {"public", "parties"}
     anchors : ndarray of shape (r, m), optional
         Public anchors in the units of the columns, instead of random ones.
     many_anchors : bool
@@ -67,7 +66,6 @@ class Params:
     alignment: str = "server"
     target: anchor.Target = "exact"
     scaling: str = "columns"
-    anchor_range: str = "public"
     anchors: Floats | None = None
     many_anchors: bool = False
     protected: bool = True

@@ -71,7 +71,7 @@ class _Walk:
         self._layer = layer_of(self.tally, params)
         self._empty = Ciphertexts(params.scheme, ())
         self._n = len(self._others)
-        self._pairwise = messages.sums_are_masked(params, self._n)
+        self._pairwise = messages.sums_are_masked(self._n)
 
     def run(self, n_epochs: int) -> Counts:
         """Gates' start, the stage with gates, and a refit where there is one."""

@@ -14,6 +14,7 @@ import torch
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import AlignmentError, ParameterError
+from fedsift.methods.fedsdg import messages
 from fedsift.methods.fedsdg.inputs import InputEncoder
 from fedsift.methods.fedsdg.layer import Numbers, OwnedLayer, starting_weights
 from fedsift.methods.fedsdg.layer_numbers import Integers
@@ -24,34 +25,7 @@ from fedsift.methods.fedsdg.local_part import (
     private_seeds,
     refitted_part,
 )
-from fedsift.methods.fedsdg.messages import (
-    FEATURE_HOLDER,
-    BatchWanted,
-    Chosen,
-    EncryptedBatch,
-    EpochEnd,
-    GateMeans,
-    GateMeansWanted,
-    GateStart,
-    Gradients,
-    KeepEpochs,
-    LayerKeys,
-    LayerWanted,
-    MaskedOutputs,
-    MaskKeys,
-    OpenGates,
-    OutputShare,
-    Params,
-    Ready,
-    Refit,
-    ReturnTo,
-    ShareWanted,
-    SingleOutputs,
-    TotalFeatures,
-    TrainingStart,
-    WeightShare,
-    sums_are_masked,
-)
+from fedsift.methods.fedsdg.messages import Params, sums_are_masked
 from fedsift.methods.fedsdg.split_network import MakeEmbedding
 from fedsift.methods.filter import label_holder as filters
 from fedsift.methods.filter import messages as filter_messages
@@ -64,7 +38,7 @@ MAY_CHANGE = ("max_epochs",)
 _CONSTANT_START = 0.5
 
 
-class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGNALS):
+class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_messages.SIGNALS):
     """Owns columns, gates, an embedding network and the key of its part of the interactive layer.
 
     Parameters
@@ -120,8 +94,8 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
 
     # Algorithm 1: where the gates start
 
-    @handles(TrainingStart)
-    async def start(self, ask: TrainingStart, net: Network) -> Ready:
+    @handles(messages.TrainingStart)
+    async def start(self, ask: messages.TrainingStart, net: Network) -> messages.Ready:
         """Check the job against the own table and standardise on the training rows."""
         torch.set_num_threads(1)
         n_rows = self._table.n_rows
@@ -154,10 +128,10 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
             )
         if self._saved:
             self._continue()
-        return Ready(self._table.n_columns)
+        return messages.Ready(self._table.n_columns)
 
-    @handles(TotalFeatures)
-    async def take_total(self, told: TotalFeatures, net: Network) -> None:
+    @handles(messages.TotalFeatures)
+    async def take_total(self, told: messages.TotalFeatures, net: Network) -> None:
         """Remember over how many gates the penalty is averaged."""
         self._n_features_of_all = max(told.n_features, self._table.n_columns)
 
@@ -176,8 +150,8 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
         assert isinstance(answer, filter_messages.SealedScores)  # noqa: S101 - by its settings
         return answer
 
-    @handles(GateStart)
-    async def start_gates(self, told: GateStart, net: Network) -> None:
+    @handles(messages.GateStart)
+    async def start_gates(self, told: messages.GateStart, net: Network) -> None:
         """Line 11: gates of better features start further open."""
         means = told.means.array(shape=(self._table.n_columns,)).astype(np.float64)
         in_table_order = np.empty(self._table.n_columns)
@@ -186,8 +160,8 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
 
     # The interactive layer
 
-    @handles(LayerWanted)
-    async def open_layer(self, ask: LayerWanted, net: Network) -> LayerKeys:
+    @handles(messages.LayerWanted)
+    async def open_layer(self, ask: messages.LayerWanted, net: Network) -> messages.LayerKeys:
         """Make the keys of this party's part of the interactive layer."""
         if ask.batch_size != self._params.batch_size or ask.n_outputs != self._params.outputs:
             raise ParameterError(
@@ -203,15 +177,14 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
                 int(self._used.sum()),
                 ask.n_outputs,
                 security_bits=self._params.security_bits,
-                elementwise=self._params.layer == "elementwise" and self._training,
             )
         if self._saved_share is not None:
             layer.share = self._saved_share[self._used]
         self._layer, self._pairwise, self._has_layer = layer, False, True
-        return LayerKeys(layer.keys, layer.mask_key, PublicArray.of(self._used))
+        return messages.LayerKeys(layer.keys, layer.mask_key, PublicArray.of(self._used))
 
-    @handles(MaskKeys)
-    async def agree_masks(self, told: MaskKeys, net: Network) -> None:
+    @handles(messages.MaskKeys)
+    async def agree_masks(self, told: messages.MaskKeys, net: Network) -> None:
         """Agree on pairwise masks, which hide this party's outputs from the label holder."""
         fewest = 2 if self._refitting else self._n_feature_holders
         if not fewest <= len(told.keys) <= self._n_feature_holders:
@@ -223,26 +196,23 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
         self._layer.agree_masks(net.party, told.keys)
         self._pairwise = True
 
-    @handles(ShareWanted)
-    async def share_weights(self, ask: ShareWanted, net: Network) -> WeightShare:
+    @handles(messages.ShareWanted)
+    async def share_weights(self, ask: messages.ShareWanted, net: Network) -> messages.WeightShare:
         """Draw this side's half of the starting weights, and hide it."""
         params = self._params
         weights = starting_weights(
-            self._rng,
-            (params.embedding, params.outputs),
-            self._n_feature_holders + 1,
-            elementwise=params.layer == "elementwise",
+            self._rng, (params.embedding, params.outputs), self._n_feature_holders + 1
         )
-        return WeightShare(self._layer.new_share(params.numbers.weights(weights)))
+        return messages.WeightShare(self._layer.new_share(params.numbers.weights(weights)))
 
     # Algorithm 2: forward
 
-    @handles(BatchWanted)
-    async def embed(self, ask: BatchWanted, net: Network) -> EncryptedBatch:
+    @handles(messages.BatchWanted)
+    async def embed(self, ask: messages.BatchWanted, net: Network) -> messages.EncryptedBatch:
         """Lines 1-4: embed some rows and encrypt."""
         return self._embed(ask.rows, training=ask.training)
 
-    def _embed(self, wanted: PublicArray, *, training: bool) -> EncryptedBatch:
+    def _embed(self, wanted: PublicArray, *, training: bool) -> messages.EncryptedBatch:
         rows = wanted.array()
         if (
             rows.ndim != 1
@@ -262,22 +232,18 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
             self._embedding = self._params.numbers.embedding(reals)[:, self._used]
         with self.clock("encrypt"):
             share = self._layer.encrypt_share() if training else None
-            return EncryptedBatch(self._layer.encrypt(self._embedding), share)
+            return messages.EncryptedBatch(self._layer.encrypt(self._embedding), share)
 
-    @handles(MaskedOutputs)
+    @handles(messages.MaskedOutputs)
     async def answer_outputs(
-        self, told: MaskedOutputs, net: Network
-    ) -> OutputShare | SingleOutputs:
+        self, told: messages.MaskedOutputs, net: Network
+    ) -> messages.OutputShare | messages.SingleOutputs:
         """Lines 8-9: decrypt, take away the own share's part, add pairwise masks."""
-        if (
-            sums_are_masked(self._params, self._n_feature_holders)
-            and not self._pairwise
-            and not self._refitting
-        ):
+        if sums_are_masked(self._n_feature_holders) and not self._pairwise and not self._refitting:
             raise ParameterError(
                 "Outputs were asked for before the feature holders agreed on masks.",
                 "The job says that the label holder sees sums over feature holders only.",
-                "Run the same job at every party; aggregate=False shows single outputs.",
+                "Run the same job at every party.",
             )
         self._n_batches += 1
         with self.clock("decrypt"):
@@ -286,7 +252,7 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
             answer = self._layer.outputs(
                 told.outputs, self._embedding, blur, f"outputs {self._n_batches}"
             )
-        return OutputShare(answer) if self._pairwise else SingleOutputs(answer)
+        return messages.OutputShare(answer) if self._pairwise else messages.SingleOutputs(answer)
 
     def _blur(self, shape: tuple[int, int]) -> Integers:
         """Noise on outputs; new in every training batch, the same whenever a row is predicted.
@@ -305,8 +271,8 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
 
     # Algorithm 3: backward
 
-    @handles(Gradients)
-    async def learn(self, told: Gradients, net: Network) -> EncryptedBatch | None:
+    @handles(messages.Gradients)
+    async def learn(self, told: messages.Gradients, net: Network) -> messages.EncryptedBatch | None:
         """Lines 5-17: update the own share, then networks and gates; embed the next batch."""
         n_rows = len(self._embedding)
         with self.clock("decrypt"):
@@ -321,24 +287,24 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
 
     # Epochs and selection
 
-    @handles(EpochEnd)
-    async def end_epoch(self, ask: EpochEnd, net: Network) -> OpenGates:
+    @handles(messages.EpochEnd)
+    async def end_epoch(self, ask: messages.EpochEnd, net: Network) -> messages.OpenGates:
         """Remember this epoch, in case it turns out to be the best."""
         self._snapshots[ask.epoch] = {
             "part": self._part.model_state(),
             "share": self._layer.share.copy(),
         }
-        return OpenGates(
+        return messages.OpenGates(
             int(self._part.open_features().sum()), int(self._part.open_embeddings().sum())
         )
 
-    @handles(KeepEpochs)
-    async def keep_epochs(self, told: KeepEpochs, net: Network) -> None:
+    @handles(messages.KeepEpochs)
+    async def keep_epochs(self, told: messages.KeepEpochs, net: Network) -> None:
         """Forget epochs that will never be chosen."""
         self._snapshots = {e: s for e, s in self._snapshots.items() if e in told.epochs}
 
-    @handles(ReturnTo)
-    async def return_to(self, told: ReturnTo, net: Network) -> None:
+    @handles(messages.ReturnTo)
+    async def return_to(self, told: messages.ReturnTo, net: Network) -> None:
         """Go back to the chosen epoch."""
         snapshot = self._snapshots.get(told.epoch)
         if snapshot is None:
@@ -353,15 +319,15 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
             self._gate_means = self._part.gate_means()
             self._features = np.flatnonzero(self._part.open_features())
 
-    @handles(GateMeansWanted)
-    async def tell_gates(self, ask: GateMeansWanted, net: Network) -> GateMeans:
+    @handles(messages.GateMeansWanted)
+    async def tell_gates(self, ask: messages.GateMeansWanted, net: Network) -> messages.GateMeans:
         """A score of every feature, in secret order: an exact number is chosen over all."""
         with self.clock("train"):
             self._gate_means = self._part.exact_scores(self._data.batch(self._rows))
-        return GateMeans(PublicArray.of(self._gate_means[self._order]))
+        return messages.GateMeans(PublicArray.of(self._gate_means[self._order]))
 
-    @handles(Chosen)
-    async def take_choice(self, told: Chosen, net: Network) -> None:
+    @handles(messages.Chosen)
+    async def take_choice(self, told: messages.Chosen, net: Network) -> None:
         """Remember which of the own features were chosen."""
         numbers = np.array(told.features, dtype=np.int64)
         if (
@@ -375,8 +341,8 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
             )
         self._features = np.sort(self._order[numbers])
 
-    @handles(Refit)
-    async def refit(self, told: Refit, net: Network) -> None:
+    @handles(messages.Refit)
+    async def refit(self, told: messages.Refit, net: Network) -> None:
         """New networks on the selected features, with gates that cost nothing."""
         if not len(self._features):
             raise ParameterError(
@@ -404,7 +370,7 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
     def part_state(self) -> State:
         """This party's part of the finished model, for its own file."""
         return {
-            "role": FEATURE_HOLDER,
+            "role": messages.FEATURE_HOLDER,
             "columns": list(self._table.feature_names),
             "encoder": self._encoder.to_plain(),
             "part": self._part.model_state(),
@@ -424,10 +390,9 @@ class FeatureHolder(Resumable, name=FEATURE_HOLDER, signals=filter_messages.SIGN
         self._data = PartData(self._encoder, self._table)
         self._saved_share = saved["share"]
         self._blur_key = int(saved["blur_key"], 16)
-        if not self._params.fixed_width:
-            self._used = self._part.open_embeddings()
-            # A layer has at least one column, even if it carries zeros.
-            self._used[0] |= not self._used.any()
+        self._used = self._part.open_embeddings()
+        # A layer has at least one column, even if it carries zeros.
+        self._used[0] |= not self._used.any()
 
     def checkpoint(self) -> State:
         """Networks, gates, optimiser, noise, and this party's share of the layer's weights."""

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.errors import BadFrame, ParameterError
+from fedsift.methods.fedsdg import messages
 from fedsift.methods.fedsdg.layer import (
     EvaluatorLayer,
     Numbers,
@@ -23,22 +24,7 @@ from fedsift.methods.fedsdg.layer import (
 )
 from fedsift.methods.fedsdg.layer_numbers import Floats, Integers
 from fedsift.methods.fedsdg.local_part import LocalPart, PartData
-from fedsift.methods.fedsdg.messages import (
-    FEATURE_HOLDER,
-    BatchWanted,
-    EncryptedBatch,
-    Gradients,
-    LayerKeys,
-    LayerWanted,
-    MaskedOutputs,
-    MaskKeys,
-    OutputShare,
-    Params,
-    ShareWanted,
-    SingleOutputs,
-    WeightShare,
-    sums_are_masked,
-)
+from fedsift.methods.fedsdg.messages import Params, sums_are_masked
 from fedsift.methods.fedsdg.row_splits import Rows
 from fedsift.protocol import Network, PublicArray
 from fedsift.protocol.network import errors_belong_to
@@ -61,41 +47,35 @@ class InteractiveLayer:
         self._params = params
         self.parties = tuple(parties)
         self._clock = clock
-        self._pairwise = sums_are_masked(params, len(parties))
+        self._pairwise = sums_are_masked(len(parties))
         self._evaluators: dict[str, EvaluatorLayer] = {}
         self._used: dict[str, npt.NDArray[np.bool_]] = {}
         self._own: OpenLayer | None = None
         self._own_part: LocalPart | None = None
         self._own_data: PartData | None = None
         self._own_embedding: Integers = np.empty((0, 0), dtype=np.int64)
-        self._sealed: dict[str, EncryptedBatch] = {}
+        self._sealed: dict[str, messages.EncryptedBatch] = {}
         self._n_asks = 0
-
-    @property
-    def _elementwise(self) -> bool:
-        return self._params.layer == "elementwise"
 
     def add_own(self, part: LocalPart, data: PartData) -> None:
         """The label holder's own columns."""
         self._own_part, self._own_data = part, data
 
-    async def open(self, net: Network, *, training: bool = True) -> None:
+    async def open(self, net: Network) -> None:
         """Exchange keys: of every part of the layer, and for pairwise masks."""
         if not self.parties:
             return
         params = self._params
-        ask = LayerWanted(params.batch_size, params.outputs)
-        replies = await net.ask(FEATURE_HOLDER, dict.fromkeys(self.parties, ask), LayerKeys)
+        ask = messages.LayerWanted(params.batch_size, params.outputs)
+        replies = await net.ask(
+            messages.FEATURE_HOLDER, dict.fromkeys(self.parties, ask), messages.LayerKeys
+        )
         for party, reply in zip(self.parties, replies, strict=True):
             with errors_belong_to(party, "LayerWanted", self._n_asks):
                 used = reply.used.array(shape=(params.embedding,)).astype(np.bool_)
                 self._used[party] = used
                 self._evaluators[party] = EvaluatorLayer(
-                    reply.keys,
-                    params.batch_size,
-                    int(used.sum()),
-                    params.outputs,
-                    elementwise=self._elementwise and training,
+                    reply.keys, params.batch_size, int(used.sum()), params.outputs
                 )
         if len({evaluator.modulus for evaluator in self._evaluators.values()}) > 1:
             raise ParameterError(
@@ -105,7 +85,9 @@ class InteractiveLayer:
             )
         if self._pairwise:
             keys = {p: reply.mask_key for p, reply in zip(self.parties, replies, strict=True)}
-            await net.tell(FEATURE_HOLDER, dict.fromkeys(self.parties, MaskKeys(keys)))
+            await net.tell(
+                messages.FEATURE_HOLDER, dict.fromkeys(self.parties, messages.MaskKeys(keys))
+            )
 
     async def share_weights(self, rng: np.random.Generator, net: Network) -> None:
         """Starting weights: both sides draw a half, neither learns the sum."""
@@ -114,15 +96,15 @@ class InteractiveLayer:
         n_parts = len(self.parties) + 1
 
         def half() -> Integers:
-            drawn = starting_weights(rng, shape, n_parts, elementwise=self._elementwise)
+            drawn = starting_weights(rng, shape, n_parts)
             return params.numbers.weights(drawn)
 
         if self._own_part is not None:
-            self._own = OpenLayer(half() + half(), elementwise=self._elementwise)
+            self._own = OpenLayer(half() + half())
         if not self.parties:
             return
-        ask = dict.fromkeys(self.parties, ShareWanted())
-        replies = await net.ask(FEATURE_HOLDER, ask, WeightShare)
+        ask = dict.fromkeys(self.parties, messages.ShareWanted())
+        replies = await net.ask(messages.FEATURE_HOLDER, ask, messages.WeightShare)
         for party, reply in zip(self.parties, replies, strict=True):
             with errors_belong_to(party, "ShareWanted", self._n_asks):
                 self._evaluators[party].take_share(reply.share, half())
@@ -133,8 +115,8 @@ class InteractiveLayer:
             with self._clock("train" if training else "predict"):
                 self._embed_own(rows, training=training)
         if self.parties and not self._sealed:
-            ask = dict.fromkeys(self.parties, BatchWanted(PublicArray.of(rows), training))
-            replies = await net.ask(FEATURE_HOLDER, ask, EncryptedBatch)
+            ask = dict.fromkeys(self.parties, messages.BatchWanted(PublicArray.of(rows), training))
+            replies = await net.ask(messages.FEATURE_HOLDER, ask, messages.EncryptedBatch)
             self._sealed = dict(zip(self.parties, replies, strict=True))
         outputs = np.zeros((len(rows), self._params.outputs), dtype=np.int64)
         if self.parties:
@@ -150,14 +132,14 @@ class InteractiveLayer:
         self._n_asks += 1
         for party in self.parties:
             with self._clock("evaluate"), errors_belong_to(party, "BatchWanted", self._n_asks):
-                asks[party] = MaskedOutputs(
+                asks[party] = messages.MaskedOutputs(
                     self._evaluators[party].forward(self._sealed[party].embedding)
                 )
-        replies: Sequence[OutputShare | SingleOutputs]
+        replies: Sequence[messages.OutputShare | messages.SingleOutputs]
         if self._pairwise:
-            replies = await net.ask(FEATURE_HOLDER, asks, OutputShare)
+            replies = await net.ask(messages.FEATURE_HOLDER, asks, messages.OutputShare)
         else:
-            replies = await net.ask(FEATURE_HOLDER, asks, SingleOutputs)
+            replies = await net.ask(messages.FEATURE_HOLDER, asks, messages.SingleOutputs)
         shape = (n_rows, self._params.outputs)
         masks = [self._evaluators[party].output_mask(n_rows) for party in self.parties]
         modulus = self._evaluators[self.parties[0]].modulus
@@ -190,13 +172,13 @@ class InteractiveLayer:
                     shown,
                     self._params.numbers.blur(noise, (len(delta), int(self._used[party].sum()))),
                 )
-            asks[party] = Gradients(weights, inputs, following)
+            asks[party] = messages.Gradients(weights, inputs, following)
         self._sealed = {}
         if self.parties and len(next_rows):
-            replies = await net.ask(FEATURE_HOLDER, asks, EncryptedBatch)
+            replies = await net.ask(messages.FEATURE_HOLDER, asks, messages.EncryptedBatch)
             self._sealed = dict(zip(self.parties, replies, strict=True))
         elif self.parties:
-            await net.tell(FEATURE_HOLDER, asks)
+            await net.tell(messages.FEATURE_HOLDER, asks)
         if self._own is not None and self._own_part is not None:
             with self._clock("train"):
                 # Nobody else sees this party's own gradient: it needs no noise.
@@ -223,7 +205,7 @@ class InteractiveLayer:
         for party, evaluator in self._evaluators.items():
             evaluator.share = shares[party][self._used[party]]
         if "" in shares:
-            self._own = OpenLayer(shares[""], elementwise=self._elementwise)
+            self._own = OpenLayer(shares[""])
 
 
 def _no_share(party: str) -> BadFrame:

@@ -63,6 +63,7 @@ from fedsift.data.remote_table import is_remote
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
+from fedsift.methods.fedsdg import messages
 from fedsift.methods.fedsdg.checkpoints import Checkpoints
 from fedsift.methods.fedsdg.feature_holder import MAY_CHANGE, FeatureHolder
 from fedsift.methods.fedsdg.gates import start_from_gini
@@ -76,20 +77,7 @@ from fedsift.methods.fedsdg.local_part import (
     private_seeds,
     refitted_part,
 )
-from fedsift.methods.fedsdg.messages import (
-    DECLARED,
-    FEATURE_HOLDER,
-    LABEL_HOLDER,
-    Chosen,
-    GateMeans,
-    GateMeansWanted,
-    GateStart,
-    Params,
-    Ready,
-    Refit,
-    TotalFeatures,
-    TrainingStart,
-)
+from fedsift.methods.fedsdg.messages import Params
 from fedsift.methods.fedsdg.row_splits import validation_split
 from fedsift.methods.fedsdg.top import TopSide
 from fedsift.methods.fedsdg.training import EpochReport, TrainingContext, TrainingPhase
@@ -124,7 +112,7 @@ class _Selected:
     parties: tuple[str, ...]
 
 
-class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SIGNALS):
+class LabelHolder(ResumableDriver, name=messages.LABEL_HOLDER, signals=filter_messages.SIGNALS):
     """Owns labels and top network, drives the training, and knows only shares of the layer.
 
     Parameters
@@ -177,7 +165,7 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
         """The whole training, seen from the label holder."""
         torch.set_num_threads(1)
         await self.begin(net)
-        parties = net.members(FEATURE_HOLDER)
+        parties = net.members(messages.FEATURE_HOLDER)
         self._split_rows()
         await self._introduce(parties, net)
         starts = {} if self._saved else await self._start_gates(parties, net)
@@ -238,7 +226,7 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
         )
 
     async def _introduce(self, parties: Sequence[str], net: Network) -> None:
-        hello = TrainingStart(
+        hello = messages.TrainingStart(
             self._target.n_rows,
             PublicArray.of(self._training),
             PublicArray.of(self._validation),
@@ -246,9 +234,9 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
         )
         if not parties:
             return
-        replies = await net.ask(FEATURE_HOLDER, hello, Ready)
+        replies = await net.ask(messages.FEATURE_HOLDER, hello, messages.Ready)
         self._n_features += sum(reply.n_features for reply in replies)
-        await net.tell(FEATURE_HOLDER, TotalFeatures(self._n_features))
+        await net.tell(messages.FEATURE_HOLDER, messages.TotalFeatures(self._n_features))
 
     async def _start_gates(self, parties: Sequence[str], net: Network) -> dict[str, Floats]:
         """Gini impurity of every feature by the filter protocol, and gates that start from it."""
@@ -265,8 +253,8 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
         cuts = np.cumsum([len(values) for values in impurities.values()])[:-1]
         starts = dict(zip(impurities, np.split(means, cuts), strict=True))
         if parties:
-            asks = {party: GateStart(PublicArray.of(starts[party])) for party in parties}
-            await net.tell(FEATURE_HOLDER, asks)
+            asks = {party: messages.GateStart(PublicArray.of(starts[party])) for party in parties}
+            await net.tell(messages.FEATURE_HOLDER, asks)
         return starts
 
     def _prepare_own(self, start: Floats | None) -> None:
@@ -331,7 +319,9 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
                 scores[self._party] = self._own_means = self._own.exact_scores(inputs)
         parties = stage.layer.parties
         if parties:
-            replies = await net.ask(FEATURE_HOLDER, GateMeansWanted(), GateMeans)
+            replies = await net.ask(
+                messages.FEATURE_HOLDER, messages.GateMeansWanted(), messages.GateMeans
+            )
             for party, reply in zip(parties, replies, strict=True):
                 with errors_belong_to(party, "GateMeansWanted", 0):
                     scores[party] = reply.means.array().astype(np.float64)
@@ -340,14 +330,15 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
             self._own_selected = np.array(ranking.selected[self._party], dtype=np.int64)
         if parties:
             await net.tell(
-                FEATURE_HOLDER, {party: Chosen(ranking.selected[party]) for party in parties}
+                messages.FEATURE_HOLDER,
+                {party: messages.Chosen(ranking.selected[party]) for party in parties},
             )
         return tuple(party for party in parties if ranking.selected[party])
 
     async def _refit(self, parties: tuple[str, ...], net: Network) -> TrainingPhase:
         """New networks on the selected features alone; the best epoch is kept."""
         if parties:
-            await net.tell(FEATURE_HOLDER, dict.fromkeys(parties, Refit()))
+            await net.tell(messages.FEATURE_HOLDER, dict.fromkeys(parties, messages.Refit()))
         self._own = None
         if len(self._own_selected):
             assert self._table is not None  # noqa: S101 - it has selected columns
@@ -402,7 +393,7 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
         stage = self._stage
         assert stage is not None  # noqa: S101 - the training came before
         return {
-            "role": LABEL_HOLDER,
+            "role": messages.LABEL_HOLDER,
             "parties": list(stage.layer.parties),
             "top": stage.top.model_state(),
             "weights": stage.layer.weights(),
@@ -417,7 +408,7 @@ class LabelHolder(ResumableDriver, name=LABEL_HOLDER, signals=filter_messages.SI
         }
 
 
-PROTOCOL = replace(DECLARED, roles=(LabelHolder, FeatureHolder))
+PROTOCOL = replace(messages.DECLARED, roles=(LabelHolder, FeatureHolder))
 
 
 def build_nodes(

@@ -37,20 +37,13 @@ _LIMBS = 4
 
 
 def starting_weights(
-    rng: np.random.Generator, shape: tuple[int, int], n_parts: int, *, elementwise: bool
+    rng: np.random.Generator, shape: tuple[int, int], n_parts: int
 ) -> npt.NDArray[np.float64]:
     """Half of the starting weights of one party's part; the other half comes from the other side.
 
     Neither side knows the sum, so nobody can undo the layer, not even in the first batch.
     """
-    if elementwise:
-        diagonal = 0.5 / np.sqrt(n_parts) + rng.normal(0.0, 0.25, shape[0])
-        return np.diag(diagonal)
     return rng.normal(0.0, 1.0 / np.sqrt(2.0 * shape[0] * n_parts), shape)
-
-
-def _pattern(shape: tuple[int, int], *, elementwise: bool) -> Integers:
-    return np.eye(*shape, dtype=np.int64) if elementwise else np.ones(shape, dtype=np.int64)
 
 
 class OwnedLayer:
@@ -61,8 +54,6 @@ class OwnedLayer:
     scheme : {"bgv", "paillier", "plain"}
     batch_size, n_inputs, n_outputs : int
     security_bits : int
-    elementwise : bool
-        Only the diagonal of W is ever different from zero.
     """
 
     def __init__(
@@ -73,7 +64,6 @@ class OwnedLayer:
         n_outputs: int,
         *,
         security_bits: int,
-        elementwise: bool,
     ) -> None:
         self._owner = own_layer(
             scheme,
@@ -84,7 +74,6 @@ class OwnedLayer:
             security_bits=security_bits,
         )
         self._batch_size = batch_size
-        self._pattern = _pattern((n_inputs, n_outputs), elementwise=elementwise)
         self._masking_key = MaskingKey.generate()
         self._masks: PairwiseMasks | None = None
         self.share: Numbers = np.zeros((n_inputs, n_outputs), dtype=np.int64)
@@ -137,7 +126,7 @@ class OwnedLayer:
     def update(self, sealed: Ciphertexts) -> None:
         """E <- E + (g^T delta + r'); the other side adds r' to V."""
         modulus = self._owner.modulus
-        step = self._owner.decrypt_weight_gradient(sealed) * self._pattern
+        step = self._owner.decrypt_weight_gradient(sealed)
         self.share = _folded(self.share + step, modulus) if modulus else self.share + step
 
     def input_gradient(self, sealed: Ciphertexts, n_rows: int) -> Integers:
@@ -154,12 +143,9 @@ class EvaluatorLayer:
         batch_size: int,
         n_inputs: int,
         n_outputs: int,
-        *,
-        elementwise: bool,
     ) -> None:
         self._evaluator = join_layer(keys, batch_size, n_inputs, n_outputs)
         self._batch_size = batch_size
-        self._pattern = _pattern((n_inputs, n_outputs), elementwise=elementwise)
         self.share: Numbers = np.zeros((n_inputs, n_outputs), dtype=np.int64)
         self._mask: Numbers | None = None
 
@@ -170,7 +156,7 @@ class EvaluatorLayer:
 
     def take_share(self, sent: MaskedArray, own_weights: Integers) -> None:
         """V = what the feature holder sent + this side's half of the starting weights."""
-        received = unpacked(sent, self._pattern.shape, self.modulus)
+        received = unpacked(sent, self.share.shape, self.modulus)
         total = received + own_weights
         self.share = _folded(total, self.modulus) if self.modulus else total
 
@@ -202,8 +188,7 @@ class EvaluatorLayer:
         )
         mask = self._evaluator.masks("weights")
         weights, _ = self._evaluator.weight_gradient(batch, full, mask)
-        step = mask * self._pattern
-        total = self.share + step
+        total = self.share + mask
         self.share = _folded(total, self.modulus) if self.modulus else total
         return weights, inputs
 
@@ -211,9 +196,8 @@ class EvaluatorLayer:
 class OpenLayer:
     """The label holder's own columns: the same integers, nothing to hide."""
 
-    def __init__(self, weights: Integers, *, elementwise: bool) -> None:
+    def __init__(self, weights: Integers) -> None:
         self.weights = weights
-        self._pattern = _pattern(weights.shape, elementwise=elementwise)
 
     def forward(self, embedding: Integers) -> Integers:
         """Return g W."""
@@ -222,7 +206,7 @@ class OpenLayer:
     def backward(self, embedding: Integers, delta: Integers) -> Integers:
         """Return delta W^T, then take the step."""
         inputs: Integers = delta @ self.weights.T
-        self.weights = self.weights - (embedding.T @ delta) * self._pattern
+        self.weights = self.weights - embedding.T @ delta
         return inputs
 
 

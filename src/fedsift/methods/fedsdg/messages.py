@@ -38,8 +38,6 @@ class Params:
         Gates on features and embedding, on features only, or none. Without gates, an exact number
         is what a backward elimination leaves.
     model : {"network", "linear"}
-    layer : {"dense", "elementwise"}
-        The interactive layer's weights: a matrix, or one number per embedding column.
     embedding, outputs : int
         Embedding width of every party, and outputs of the interactive layer.
     max_epochs, min_epochs, patience : int
@@ -54,14 +52,8 @@ class Params:
         two parties is linear in the gradient.
     refit : bool
         Train new networks on the selected features at the end.
-    aggregate : bool
-        Feature holders add pairwise masks, so that the label holder sees only their sum.
     label_noise : float
         Noise on the gradients that feature holders work with, relative to their size.
-    gradient_rounding : float
-        Round these gradients to multiples of this share of the largest one; 0 leaves them.
-    fixed_width : bool
-        Keep closed embedding columns when predicting, which hides how many there are.
     """
 
     n_features_to_select: int | None = None
@@ -71,7 +63,6 @@ class Params:
     init: str = "gini"
     gates: str = "dual"
     model: str = "network"
-    layer: str = "dense"
     embedding: int = 16
     outputs: int = 16
     max_epochs: int = 80
@@ -83,10 +74,7 @@ class Params:
     gate_learning_rate: float = 1e-2
     layer_learning_rate: float = 0.3
     refit: bool = False
-    aggregate: bool = True
     label_noise: float = 0.0
-    gradient_rounding: float = 0.0
-    fixed_width: bool = False
     bins: int = 10
     min_bin_size: int = 5
     scheme: str = "bgv"
@@ -378,7 +366,7 @@ DECLARED = Protocol(
 def messages_used(params: Params, n_feature_holders: int) -> tuple[type[Message], ...]:
     """The messages a run with these settings sends, for plan and policy."""
     unused: set[type[Message]] = set()
-    unused.update(_outputs_unused(params, n_feature_holders, may_shrink=params.refit))
+    unused.update(_outputs_unused(n_feature_holders, may_shrink=params.refit))
     if params.n_features_to_select is None:
         unused.update((GateMeansWanted, GateMeans, Chosen))
     if not params.refit:
@@ -387,21 +375,19 @@ def messages_used(params: Params, n_feature_holders: int) -> tuple[type[Message]
     return (*first, *(cls for cls in TRAINING if cls not in unused))
 
 
-def messages_to_predict(params: Params, n_feature_holders: int) -> tuple[type[Message], ...]:
+def messages_to_predict(n_feature_holders: int) -> tuple[type[Message], ...]:
     """The messages a prediction sends."""
-    unused = _outputs_unused(params, n_feature_holders, may_shrink=False)
+    unused = _outputs_unused(n_feature_holders, may_shrink=False)
     return tuple(cls for cls in PREDICTION if cls not in unused)
 
 
-def sums_are_masked(params: Params, n_feature_holders: int) -> bool:
+def sums_are_masked(n_feature_holders: int) -> bool:
     """Whether outputs reach the label holder only as a sum over feature holders."""
-    return params.aggregate and n_feature_holders > 1
+    return n_feature_holders > 1
 
 
-def _outputs_unused(
-    params: Params, n_feature_holders: int, *, may_shrink: bool
-) -> set[type[Message]]:
-    if sums_are_masked(params, n_feature_holders):
+def _outputs_unused(n_feature_holders: int, *, may_shrink: bool) -> set[type[Message]]:
+    if sums_are_masked(n_feature_holders):
         # A refit leaves out parties without selected features; one may remain.
         return set() if may_shrink else {SingleOutputs}
     return {OutputShare, MaskKeys}

@@ -156,7 +156,7 @@ class JointModel(MethodSelector):
             PreparedRun(
                 protocol=fedsdg_predict.PROTOCOL,
                 nodes=nodes,
-                used=messages_to_predict(self.params_, n_holders),
+                used=messages_to_predict(n_holders),
                 security_bits=bits,
                 policies=policies_for(self._policy_of(nodes), tuple(nodes)),
             )

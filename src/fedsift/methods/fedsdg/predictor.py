@@ -70,7 +70,7 @@ class Predictor(DrivingRole, name=LABEL_HOLDER):
     async def drive(self, net: Network) -> Floats:
         """Class probabilities of shape (n_rows, n_classes), or predicted numbers (n_rows, 1)."""
         torch.set_num_threads(1)
-        await self._layer.open(net, training=False)
+        await self._layer.open(net)
         self._layer.load_weights(self._part["weights"])
         size = self._params.batch_size
         parts = []

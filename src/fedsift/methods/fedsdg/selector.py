@@ -11,12 +11,7 @@ from dataclasses import replace
 from fedsift.engine.progress import EpochBar
 from fedsift.errors import ParameterError
 from fedsift.methods.base import scores_in_order
-from fedsift.methods.execution import (
-    PreparedRun,
-    build_result,
-    policies_for,
-    rows_of,
-)
+from fedsift.methods.execution import PreparedRun, build_result, policies_for, rows_of
 from fedsift.methods.fedsdg import model_files as files
 from fedsift.methods.fedsdg.messages import messages_used
 from fedsift.methods.fedsdg.model import JointModel, need_torch
@@ -61,10 +56,8 @@ class FedSDGSelector(JointModel):
         Train new networks on the selected features alone at the end.
     model : {"network", "linear"}
         ``linear`` is vertical logistic or linear regression, with gates or without.
-    layer : {"dense", "elementwise"}
-        The interactive layer: a matrix of weights, or one weight per embedding column.
     outputs : "auto" or int
-        Outputs of a dense interactive layer of a network; ``"auto"`` is 16, and 32 with more than
+        Outputs of a network's interactive layer; ``"auto"`` is 16, and 32 with more than
         16 classes, which too narrow a layer cannot keep apart.
     embedding_network : callable, or mapping of party to callable, optional
         From (number of inputs, width) to a ``torch.nn.Module``; one hidden layer by default.
@@ -81,12 +74,6 @@ class FedSDGSelector(JointModel):
     label_noise : float
         Noise on the gradients that feature holders get, relative to their size, which makes labels
         harder to guess from them; 0 sends them as they are.
-    gradient_rounding : float
-        Round these gradients to multiples of this share of the largest; 0 leaves them.
-    aggregate : bool
-        Label holder sees the layer's outputs only summed over feature holders.
-    fixed_width : bool
-        Send closed embedding columns too when predicting, which hides how many there are.
     checkpoint : path, optional
         Directory in which every party keeps its own state after each epoch. If it holds an
         interrupted training of the same job, ``fit`` continues there.
@@ -139,7 +126,6 @@ class FedSDGSelector(JointModel):
         batch_size=256,
         refit=False,
         model="network",
-        layer="dense",
         outputs="auto",
         embedding_network=None,
         min_batches=12,
@@ -151,9 +137,6 @@ class FedSDGSelector(JointModel):
         gate_learning_rate=1e-2,
         layer_learning_rate=0.3,
         label_noise=0.0,
-        gradient_rounding=0.0,
-        aggregate=True,
-        fixed_width=False,
         checkpoint=None,
         verbose=False,
         parties=2,
@@ -172,7 +155,6 @@ class FedSDGSelector(JointModel):
         self.batch_size = batch_size
         self.refit = refit
         self.model = model
-        self.layer = layer
         self.outputs = outputs
         self.embedding_network = embedding_network
         self.min_batches = min_batches
@@ -184,9 +166,6 @@ class FedSDGSelector(JointModel):
         self.gate_learning_rate = gate_learning_rate
         self.layer_learning_rate = layer_learning_rate
         self.label_noise = label_noise
-        self.gradient_rounding = gradient_rounding
-        self.aggregate = aggregate
-        self.fixed_width = fixed_width
         self.checkpoint = checkpoint
         self.verbose = verbose
         self.parties = parties
@@ -341,7 +320,7 @@ class FedSDGSelector(JointModel):
             history=outcome.value.history,
             parameters={
                 name: getattr(self, name)
-                for name in ("sigma", "init", "gates", "model", "layer", "embedding")
+                for name in ("sigma", "init", "gates", "model", "embedding")
             }
             | {
                 "n_features_to_select": (
@@ -352,7 +331,6 @@ class FedSDGSelector(JointModel):
                 "batch_size": params.batch_size,
                 "refit": params.refit,
                 "label_noise": params.label_noise,
-                "gradient_rounding": params.gradient_rounding,
                 "security": str(self.security),
                 "chosen_epoch": outcome.value.epoch,
                 "validation_score": outcome.value.score,

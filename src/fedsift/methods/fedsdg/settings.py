@@ -26,7 +26,6 @@ def check_parameters(selector):
         "init": (selector.init, ("gini", "constant")),
         "gates": (selector.gates, ("dual", "input", "none")),
         "model": (selector.model, ("network", "linear")),
-        "layer": (selector.layer, ("dense", "elementwise")),
         "he": (selector.he, tuple(_SCHEMES)),
         "security": (selector.security, ("secure", "plain")),
     }
@@ -37,7 +36,7 @@ def check_parameters(selector):
             f"At most {_MOST_NOISE} times the gradient's own size fits the fixed-point range.",
             "Forbid embedding-gradients by policy where labels must not leak at all.",
         )
-    for name in ("lam", "lam_embedding", "gradient_rounding"):
+    for name in ("lam", "lam_embedding"):
         if (name, getattr(selector, name)) != ("lam", "auto"):
             check_number(name, getattr(selector, name), 0.0, strict=False)
     for name in ("sigma", "learning_rate", "gate_learning_rate", "layer_learning_rate"):
@@ -85,7 +84,6 @@ def params_for(selector, federation):
         init=selector.init,
         gates=selector.gates,
         model=selector.model,
-        layer=selector.layer,
         embedding=embedding,
         outputs=outputs,
         max_epochs=int(selector.max_epochs),
@@ -97,10 +95,7 @@ def params_for(selector, federation):
         gate_learning_rate=float(selector.gate_learning_rate),
         layer_learning_rate=float(selector.layer_learning_rate),
         refit=bool(selector.refit) or not auto,
-        aggregate=bool(selector.aggregate),
         label_noise=float(selector.label_noise),
-        gradient_rounding=float(selector.gradient_rounding),
-        fixed_width=bool(selector.fixed_width),
         scheme="plain" if selector.security == "plain" else _SCHEMES[selector.he],
         seed=selector._seed(),
     )
@@ -140,12 +135,6 @@ def _widths(selector, n_classes):
             outputs, embedding = _MANY, max(_MANY, embedding)
     if selector.model == "linear":
         outputs = max(1, n_classes)
-    # An elementwise layer has as many outputs as inputs, whatever decided their number.
-    if selector.layer == "elementwise":
-        if selector.model == "linear":
-            embedding = outputs
-        else:
-            outputs = embedding
     return embedding, int(outputs)
 
 

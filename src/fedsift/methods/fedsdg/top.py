@@ -131,11 +131,8 @@ def new_top(params: Params, n_classes: int, seed: int) -> TopNetwork:
 
 
 def protected(delta: Floats, params: Params, noise: np.random.Generator) -> Floats:
-    """Options that make gradients tell feature holders less about labels."""
+    """Gradients with noise that makes them tell feature holders less about labels."""
     if params.label_noise > 0:
         spread = params.label_noise * float(np.sqrt((delta**2).mean()))
         delta = delta + noise.normal(0.0, 1.0, delta.shape) * spread
-    if params.gradient_rounding > 0:
-        step = params.gradient_rounding * float(np.abs(delta).max())
-        delta = np.rint(delta / step) * step if step > 0 else delta
     return delta

@@ -14,18 +14,11 @@ from typing import Any
 import numpy as np
 
 from fedsift.data.state_files import State
+from fedsift.methods.fedsdg import messages
 from fedsift.methods.fedsdg.checkpoints import Checkpoints, Epoch
 from fedsift.methods.fedsdg.interactive_layer import InteractiveLayer
 from fedsift.methods.fedsdg.local_part import LocalPart
-from fedsift.methods.fedsdg.messages import (
-    FEATURE_HOLDER,
-    SMALLEST_BATCH,
-    EpochEnd,
-    KeepEpochs,
-    OpenGates,
-    Params,
-    ReturnTo,
-)
+from fedsift.methods.fedsdg.messages import Params
 from fedsift.methods.fedsdg.row_splits import Rows, shuffled_batches
 from fedsift.methods.fedsdg.top import TopSide, Verdict, protected
 from fedsift.protocol import Network
@@ -122,7 +115,9 @@ class TrainingPhase:
     async def _train_epoch(self, net: Network) -> tuple[float, bool]:
         """One pass over the training rows: the mean loss, and whether all rows took part."""
         around, params = self._around, self._around.params
-        batches = shuffled_batches(around.training, params.batch_size, SMALLEST_BATCH, around.rng)
+        batches = shuffled_batches(
+            around.training, params.batch_size, messages.SMALLEST_BATCH, around.rng
+        )
         total, n_seen = 0.0, 0
         for position, rows in enumerate(batches):
             outputs = await self.layer.forward(rows, net, training=True)
@@ -162,8 +157,8 @@ class TrainingPhase:
         self.history.append(entry)
         self._next_epoch = epoch + 1
         if self.layer.parties:
-            told = dict.fromkeys(self.layer.parties, KeepEpochs(kept))
-            await net.tell(FEATURE_HOLDER, told)
+            told = dict.fromkeys(self.layer.parties, messages.KeepEpochs(kept))
+            await net.tell(messages.FEATURE_HOLDER, told)
         if self._around.report is not None:
             self._around.report(entry)
 
@@ -172,8 +167,8 @@ class TrainingPhase:
         by_party, n_embeddings = {}, 0
         parties = self.layer.parties
         if parties:
-            ask = dict.fromkeys(parties, EpochEnd(epoch))
-            replies = await net.ask(FEATURE_HOLDER, ask, OpenGates)
+            ask = dict.fromkeys(parties, messages.EpochEnd(epoch))
+            replies = await net.ask(messages.FEATURE_HOLDER, ask, messages.OpenGates)
             by_party = {p: reply.n_features for p, reply in zip(parties, replies, strict=True)}
             n_embeddings = sum(reply.n_embeddings for reply in replies)
         if self.own is not None:
@@ -195,7 +190,9 @@ class TrainingPhase:
     async def return_to(self, epoch: int, net: Network) -> None:
         """Go back to an epoch, at every party."""
         if self.layer.parties:
-            await net.tell(FEATURE_HOLDER, dict.fromkeys(self.layer.parties, ReturnTo(epoch)))
+            await net.tell(
+                messages.FEATURE_HOLDER, dict.fromkeys(self.layer.parties, messages.ReturnTo(epoch))
+            )
         snapshot = self._snapshots[epoch]
         self.layer.load_weights(snapshot["weights"])
         self.top.load(snapshot["top"])

@@ -43,31 +43,13 @@ from fedsift.data.target import Target
 from fedsift.errors import ParameterError, PartyError
 from fedsift.maths import binning, moments
 from fedsift.methods.filter import features as local
+from fedsift.methods.filter import horizontal_messages as messages
 from fedsift.methods.filter import scores
 from fedsift.methods.filter import standard_errors as filter_errors
-from fedsift.methods.filter.horizontal_messages import (
-    SIGNALS,
-    BinSizes,
-    Chosen,
-    CountsBelow,
-    Greeting,
-    Hello,
-    MaskedSums,
-    Moments,
-    Roster,
-    Tables,
-)
 from fedsift.methods.filter.member import Member
 from fedsift.methods.filter.ranking import Params, Ranking, rank, scores_of_noisy
 from fedsift.methods.filter.release import account_of, chosen, sensitivity
-from fedsift.protocol import (
-    Message,
-    Network,
-    Protocol,
-    PublicArray,
-    RemoteRole,
-    Role,
-)
+from fedsift.protocol import Message, Network, Protocol, PublicArray, RemoteRole, Role
 from fedsift.protocol.resume import ResumableDriver
 
 Floats = npt.NDArray[np.float64]
@@ -97,7 +79,7 @@ class Pooled:
         return ranking, self.remarks
 
 
-class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
+class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS):
     """Holds no data; adds up masked numbers and ranks the columns."""
 
     def __init__(self, params: Params, checkpoints: Path | None = None) -> None:
@@ -117,10 +99,10 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
     async def drive(self, net: Network) -> Pooled:
         """Steps 1 to 5."""
         await self.begin(net)
-        greetings = await net.ask("member", Hello(self._params.score), Greeting)
+        greetings = await net.ask("member", messages.Hello(self._params.score), messages.Greeting)
         first = greetings[0]
         keys = {party: g.key for party, g in zip(net.members("member"), greetings, strict=True)}
-        await net.tell("member", Roster(keys))
+        await net.tell("member", messages.Roster(keys))
 
         frequencies = all(g.frequencies for g in greetings)
         if self._params.score in local.BINNED_SCORES and not (
@@ -131,7 +113,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
             values = await self._moment_scores(first, net)
 
         ranking = self._ranked({"all": values}, first.n_classes)
-        await net.tell("member", Chosen(ranking.selected["all"]))
+        await net.tell("member", messages.Chosen(ranking.selected["all"]))
         await self.finish(net)
         told, kind = ranking.scores.get("all"), filter_errors.kind_of(self._params, "count")
         found = (ranking.selected["all"], ranking.ranks["all"], self._remarks, self._errors)
@@ -144,14 +126,14 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
         reach = sensitivity(self._params, self._n_rows, n_classes)
         return chosen(values, self._params, reach, self.budget)
 
-    async def _table_scores(self, schema: Greeting, net: Network) -> Floats:
+    async def _table_scores(self, schema: messages.Greeting, net: Network) -> Floats:
         """Steps 2-4 for scores of contingency tables."""
         edges, target_edges = await self._pooled_edges(schema, net)
         longest = max((len(e) for e in edges), default=0)
         padded = np.zeros((len(edges), longest))
         for row, own in zip(padded, edges, strict=True):
             row[: len(own)] = own
-        ask = BinSizes(
+        ask = messages.BinSizes(
             PublicArray.of(padded), tuple(len(e) for e in edges), PublicArray.of(target_edges)
         )
         n_features = len(schema.category_counts)
@@ -164,7 +146,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
         else:
             plan = self._merge(sizes, schema.category_counts)
         n_bins = int(plan.max()) + 1
-        totals = await self._total(net, Tables(PublicArray.of(plan), n_bins), "tables")
+        totals = await self._total(net, messages.Tables(PublicArray.of(plan), n_bins), "tables")
         table = np.array(totals).reshape(n_features, n_bins, schema.n_classes)
         if self._params.noisy:
             return scores_of_noisy(table, self._params.score)
@@ -187,7 +169,9 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
             )
         return plan
 
-    async def _pooled_edges(self, schema: Greeting, net: Network) -> tuple[list[Floats], Floats]:
+    async def _pooled_edges(
+        self, schema: messages.Greeting, net: Network
+    ) -> tuple[list[Floats], Floats]:
         """Step 2: order statistics of the pooled columns, bit by bit, for all columns at once."""
         numeric = [f for f, n in enumerate(schema.category_counts) if n == 0]
         choices = [self._choices[f] for f in numeric]
@@ -213,7 +197,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
             bit = np.uint64(1) << np.uint64(63 - step)
             candidate = low | (bit - np.uint64(1))
             thresholds = binning.finite_from_ordered(candidate)
-            ask = CountsBelow(step, PublicArray.of(thresholds))
+            ask = messages.CountsBelow(step, PublicArray.of(thresholds))
             totals = await self._total(net, ask, f"below {step}")
             counts = np.array(totals).reshape(len(n_bins), width + 1)
             if ranks is None:
@@ -222,9 +206,9 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
         edges = binning.finite_from_ordered(low | binning.LOW_MASK)
         return [row[: n - 1] for row, n in zip(edges, n_bins, strict=True)]
 
-    async def _moment_scores(self, schema: Greeting, net: Network) -> Floats:
+    async def _moment_scores(self, schema: messages.Greeting, net: Network) -> Floats:
         """Step 4 for scores of sums: f, variance, and chi2 of frequencies."""
-        totals = iter(await self._total(net, Moments(), "moments", moments.LIMBS))
+        totals = iter(await self._total(net, messages.Moments(), "moments", moments.LIMBS))
         n_rows, n_classes = next(totals), schema.n_classes
         sizes = [next(totals) for _ in range(n_classes)]
         target = [moments.decode(next(totals)) for _ in range(2 * schema.numeric_target)]
@@ -248,7 +232,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
     async def _total(self, net: Network, ask: Message, name: str, limbs: int = 1) -> list[int]:
         """Ask everybody and add up; single answers mean nothing. Totals are asked for once."""
         if name not in self._totals:
-            replies = await net.ask("member", ask, MaskedSums)
+            replies = await net.ask("member", ask, messages.MaskedSums)
             shape = replies[0].sums.shape
             parts = [reply.sums.array(shape=shape) for reply in replies]
             self._totals[name] = unmask_sum(parts, limbs)
@@ -266,18 +250,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=SIGNALS):
 
 PROTOCOL = Protocol(
     name="filter",
-    messages=(
-        Hello,
-        Greeting,
-        Roster,
-        CountsBelow,
-        BinSizes,
-        Tables,
-        Moments,
-        MaskedSums,
-        Chosen,
-        *SIGNALS.messages,
-    ),
+    messages=messages.MESSAGES,
     roles=(Coordinator, Member),
 )
 

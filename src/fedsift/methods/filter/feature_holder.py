@@ -15,25 +15,8 @@ from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import AlignmentError, ParameterError
 from fedsift.methods.filter import features as local
-from fedsift.methods.filter import scores
-from fedsift.methods.filter.messages import (
-    SHARE_BITS,
-    SIGNALS,
-    VALUE_BITS,
-    EncryptedLabels,
-    Introduction,
-    NoisyCounts,
-    Offer,
-    OpenScores,
-    OwnScores,
-    ScoresWanted,
-    SealedCounts,
-    SealedScores,
-    SealedSums,
-    Selected,
-    column_spec,
-    way_of,
-)
+from fedsift.methods.filter import messages, scores
+from fedsift.methods.filter.messages import column_spec, way_of
 from fedsift.methods.filter.ranking import Params
 from fedsift.privacy.mechanisms import Accountant
 from fedsift.protocol import Network, PublicArray, handles
@@ -42,7 +25,7 @@ from fedsift.protocol.resume import Resumable
 Floats = npt.NDArray[np.float64]
 
 
-class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
+class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
     """Owns columns; computes on encrypted labels and learns which of its features were selected."""
 
     def __init__(self, table: PartyTable, params: Params, checkpoints: Path | None = None) -> None:
@@ -61,8 +44,8 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
         """The own secret order: position to column; never sent."""
         return self._order
 
-    @handles(Introduction)
-    async def offer(self, ask: Introduction, net: Network) -> Offer:
+    @handles(messages.Introduction)
+    async def offer(self, ask: messages.Introduction, net: Network) -> messages.Offer:
         """Check that the job fits the own table, and say how many features there are."""
         if ask.n_rows != self._table.n_rows:
             raise AlignmentError(
@@ -84,12 +67,12 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
             local.numeric_columns(self._table, self._params.score)
         # One row decides whether columns are frequencies; with noise nobody is told.
         frequencies = not self._params.fixed_edges and local.are_frequencies(self._table)
-        return Offer(self._table.n_columns, n_cells, frequencies)
+        return messages.Offer(self._table.n_columns, n_cells, frequencies)
 
-    @handles(EncryptedLabels)
+    @handles(messages.EncryptedLabels)
     async def answer(
-        self, ask: EncryptedLabels, net: Network
-    ) -> SealedScores | SealedCounts | NoisyCounts | SealedSums:
+        self, ask: messages.EncryptedLabels, net: Network
+    ) -> messages.SealedScores | messages.SealedCounts | messages.NoisyCounts | messages.SealedSums:
         """Lines 3-9: products of the own rows with the encrypted columns."""
         params = self._params
         allowed = {
@@ -116,21 +99,27 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
             evaluator = join_columns(ask.keys, ask.columns, spec)
             if ask.way == "noisy":
                 rows, _ = self._shuffled_bins()
-                return NoisyCounts(evaluator.products(rows, self._noise(rows, spec.n_columns)))
+                return messages.NoisyCounts(
+                    evaluator.products(rows, self._noise(rows, spec.n_columns))
+                )
             if ask.way == "count":
                 rows, sizes = self._shuffled_bins()
-                return SealedCounts(evaluator.products(rows), PublicArray.of(sizes))
+                return messages.SealedCounts(evaluator.products(rows), PublicArray.of(sizes))
             if ask.way == "impurity":
                 rows, sizes = self._shuffled_bins()
                 weights = scores.gini_weights(sizes, self._table.n_rows, fine=params.releases)
-                return SealedScores(evaluator.quadratics(rows, weights))
+                return messages.SealedScores(evaluator.quadratics(rows, weights))
             if ask.way == "share":
                 values = local.unit_columns(self._numbers())
-                return SealedScores(
-                    evaluator.quadratics(IntegerRows(local.to_integers(values, SHARE_BITS[0])))
+                return messages.SealedScores(
+                    evaluator.quadratics(
+                        IntegerRows(local.to_integers(values, messages.SHARE_BITS[0]))
+                    )
                 )
             integers, exponents = self._summable()
-            return SealedSums(evaluator.products(IntegerRows(integers)), PublicArray.of(exponents))
+            return messages.SealedSums(
+                evaluator.products(IntegerRows(integers)), PublicArray.of(exponents)
+            )
 
     def _noise(self, rows: BinnedRows, n_columns: int) -> npt.NDArray[np.int64]:
         """Noise for every count; the budget is for one answer, so a second one is refused."""
@@ -139,8 +128,8 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
         seed = self._params.noise_source(self._table.name)
         return noise.draw((rows.n_rows, n_columns), seed)
 
-    @handles(ScoresWanted)
-    async def open_scores(self, ask: ScoresWanted, net: Network) -> OpenScores:
+    @handles(messages.ScoresWanted)
+    async def open_scores(self, ask: messages.ScoresWanted, net: Network) -> messages.OpenScores:
         """Scores without labels are computed here alone."""
         if self._params.score != "variance":
             raise ParameterError(
@@ -148,10 +137,10 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
                 f"This party agreed to {self._params.score!r}, which needs none.",
                 "Run the same job at every party.",
             )
-        return OpenScores(PublicArray.of(np.nanvar(self._numbers(), axis=0)))
+        return messages.OpenScores(PublicArray.of(np.nanvar(self._numbers(), axis=0)))
 
-    @handles(Selected)
-    async def take_selection(self, told: Selected, net: Network) -> None:
+    @handles(messages.Selected)
+    async def take_selection(self, told: messages.Selected, net: Network) -> None:
         """Line 10: remember which of the own features were chosen."""
         if len(set(told.features)) != len(told.features) or not all(
             0 <= f < self._table.n_columns for f in told.features
@@ -163,8 +152,8 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
             )
         self._selected = told.features
 
-    @handles(OwnScores)
-    async def take_scores(self, told: OwnScores, net: Network) -> None:
+    @handles(messages.OwnScores)
+    async def take_scores(self, told: messages.OwnScores, net: Network) -> None:
         """Optional: the own features' scores."""
         self._own_scores = told.scores.array(shape=(self._table.n_columns,))
 
@@ -211,9 +200,9 @@ class FeatureHolder(Resumable, name="feature holder", signals=SIGNALS):
         """Columns as integers, and the power of two each one was multiplied with."""
         values = self._numbers()
         if self._params.score == "f":
-            fixed = np.full(values.shape[1], VALUE_BITS)
-            return local.to_integers(local.unit_columns(values), VALUE_BITS), fixed
-        exponents = local.frequency_scales(values, VALUE_BITS)
+            fixed = np.full(values.shape[1], messages.VALUE_BITS)
+            return local.to_integers(local.unit_columns(values), messages.VALUE_BITS), fixed
+        exponents = local.frequency_scales(values, messages.VALUE_BITS)
         return np.rint(np.ldexp(values, exponents)).astype(np.int64), exponents
 
 

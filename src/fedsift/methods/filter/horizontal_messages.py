@@ -7,7 +7,7 @@ from __future__ import annotations
 from fedsift.crypto.wire import PublicKeys
 from fedsift.methods.filter import features as local
 from fedsift.methods.filter.ranking import Params
-from fedsift.protocol import MaskedArray, Message, PublicArray, message
+from fedsift.protocol import MaskedArray, Message, PublicArray, message, messages_in
 from fedsift.protocol.resume import signals_between
 
 SIGNALS = signals_between("coordinator", "member")
@@ -102,6 +102,9 @@ class Chosen(Message, frozen=True):
     """The outcome: numbers of the selected columns."""
 
     features: tuple[int, ...]
+
+
+MESSAGES = (*messages_in(__name__), *SIGNALS.messages)
 
 
 def messages_used(params: Params) -> tuple[type[Message], ...]:

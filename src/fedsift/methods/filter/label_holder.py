@@ -51,38 +51,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.columns.api import (
-    ColumnOwner,
-    own_columns,
-)
+from fedsift.crypto.columns.api import ColumnOwner, own_columns
 from fedsift.data.remote_table import is_remote
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import PartyFailed
 from fedsift.methods.filter import features as local
-from fedsift.methods.filter import scores
+from fedsift.methods.filter import messages, scores
 from fedsift.methods.filter import standard_errors as filter_errors
 from fedsift.methods.filter.feature_holder import FeatureHolder
-from fedsift.methods.filter.messages import (
-    REPLIES,
-    SHARE_BITS,
-    SIGNALS,
-    VALUE_BITS,
-    EncryptedLabels,
-    Introduction,
-    NoisyCounts,
-    Offer,
-    OpenScores,
-    OwnScores,
-    ScoresWanted,
-    SealedCounts,
-    SealedScores,
-    SealedSums,
-    Selected,
-    column_spec,
-    way_of,
-)
+from fedsift.methods.filter.messages import column_spec, way_of
 from fedsift.methods.filter.ranking import (
     Params,
     Ranking,
@@ -93,21 +72,14 @@ from fedsift.methods.filter.ranking import (
     scores_of_tables,
 )
 from fedsift.methods.filter.release import account_of, chosen, sensitivity
-from fedsift.protocol import (
-    Message,
-    Network,
-    Protocol,
-    PublicArray,
-    RemoteRole,
-    Role,
-)
+from fedsift.protocol import Message, Network, Protocol, PublicArray, RemoteRole, Role
 from fedsift.protocol.network import errors_belong_to
 from fedsift.protocol.resume import ResumableDriver
 
 Floats = npt.NDArray[np.float64]
 
 
-class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
+class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS):
     """Owns the label and the only key; ranks all features and tells each owner what was chosen."""
 
     def __init__(
@@ -138,10 +110,12 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
         results = await self.feature_scores(net)
         ranking = replace(self._ranked(results), errors=self._errors, errors_are=self._errors_are)
         if parties:
-            selected = {party: Selected(ranking.selected[party]) for party in parties}
+            selected = {party: messages.Selected(ranking.selected[party]) for party in parties}
             await net.tell("feature holder", selected)
             if self._params.share_scores:
-                shared = {party: OwnScores(PublicArray.of(results[party])) for party in parties}
+                shared = {
+                    party: messages.OwnScores(PublicArray.of(results[party])) for party in parties
+                }
                 await net.tell("feature holder", shared)
         await self.finish(net)
         return ranking
@@ -160,8 +134,10 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
         frequencies = self._own_frequencies()
         if parties:
             # What is there: number of features, so that labels can be laid out for them.
-            hello = Introduction(self._n_rows, self._params.score)
-            offers = dict(zip(parties, await net.ask("feature holder", hello, Offer), strict=True))
+            hello = messages.Introduction(self._n_rows, self._params.score)
+            offers = dict(
+                zip(parties, await net.ask("feature holder", hello, messages.Offer), strict=True)
+            )
             frequencies = frequencies and all(o.frequencies for o in offers.values())
             if self._params.score == "variance":
                 results = await self._open_scores(offers, net)
@@ -177,8 +153,10 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
         params = self._params
         return way_of(params.score, params.disclose, frequencies=frequencies, noisy=params.noisy)
 
-    async def _open_scores(self, offers: Mapping[str, Offer], net: Network) -> dict[str, Floats]:
-        replies = await net.ask("feature holder", ScoresWanted(), OpenScores)
+    async def _open_scores(
+        self, offers: Mapping[str, messages.Offer], net: Network
+    ) -> dict[str, Floats]:
+        replies = await net.ask("feature holder", messages.ScoresWanted(), messages.OpenScores)
         results = {}
         for party, reply in zip(offers, replies, strict=True):
             with errors_belong_to(party, "ScoresWanted", 2):
@@ -187,7 +165,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
         return results
 
     async def _encrypted_scores(
-        self, offers: Mapping[str, Offer], frequencies: bool, net: Network
+        self, offers: Mapping[str, messages.Offer], frequencies: bool, net: Network
     ) -> dict[str, Floats]:
         """Lines 1-10: encrypt once, ask everybody, open what comes back.
 
@@ -210,14 +188,18 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
                 spec,
                 security_bits=self._params.security_bits,
             )
-        labels = EncryptedLabels(way, self.n_classes, features, cells, owner.keys, owner.columns)
+        labels = messages.EncryptedLabels(
+            way, self.n_classes, features, cells, owner.keys, owner.columns
+        )
 
         def take(party: str, reply: Message) -> None:
             with self.clock("decrypt"), errors_belong_to(party, "EncryptedLabels", 2):
                 self._answered[party] = self._open(way, owner, party, offers[party], reply)
 
         asks = dict.fromkeys(missing, labels)
-        await self.collect(net, "feature holder", asks, REPLIES[way], take, self.checkpoint)
+        await self.collect(
+            net, "feature holder", asks, messages.REPLIES[way], take, self.checkpoint
+        )
         return {party: self._answered[party] for party in offers}
 
     def checkpoint(self) -> State:
@@ -233,7 +215,9 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
         if not self.n_classes:
             assert self._target is not None  # noqa: S101 - only variance runs without a target
             unit = local.unit_columns(self._target.values[:, None])
-            return local.to_integers(unit, VALUE_BITS if way == "sum" else SHARE_BITS[1])
+            return local.to_integers(
+                unit, messages.VALUE_BITS if way == "sum" else messages.SHARE_BITS[1]
+            )
         indicator = np.eye(self.n_classes, dtype=np.int64)[self._codes]
         if way == "count":
             return indicator[:, :-1]
@@ -241,27 +225,27 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
             return 2 * indicator[:, :1] - 1 if self.n_classes == 2 else indicator
         if way == "share":
             # 1 / sqrt(class size) per class, so that squares add up to the explained share.
-            scale = np.rint(np.ldexp(1 / np.sqrt(self._class_sizes()), SHARE_BITS[1]))
+            scale = np.rint(np.ldexp(1 / np.sqrt(self._class_sizes()), messages.SHARE_BITS[1]))
             return indicator * scale.astype(np.int64)
         return indicator
 
     def _open(
-        self, way: str, owner: ColumnOwner, party: str, offer: Offer, reply: Message
+        self, way: str, owner: ColumnOwner, party: str, offer: messages.Offer, reply: Message
     ) -> Floats:
         """Line 10: decrypt one party's reply and turn it into scores."""
-        if isinstance(reply, SealedCounts):
+        if isinstance(reply, messages.SealedCounts):
             return self._scores_of_counts(owner, party, offer, reply)
-        if isinstance(reply, NoisyCounts):
+        if isinstance(reply, messages.NoisyCounts):
             opened = owner.open_products(reply.counts, offer.n_features * offer.n_cells)
             tables = opened.astype(np.int64).reshape(offer.n_features, offer.n_cells, -1)
             return scores_of_tables(tables, self._params, self._n_rows, noisy=True)
-        if isinstance(reply, SealedSums):
+        if isinstance(reply, messages.SealedSums):
             exponents = reply.exponents.array(shape=(offer.n_features,))
             sums = owner.open_products(reply.sums, offer.n_features).astype(np.float64)
             values = self._scores_of_sums(np.ldexp(sums, -exponents[:, None]))
             self._keep_errors(party, self._errors_of(values, 1))
             return values
-        assert isinstance(reply, SealedScores)  # noqa: S101 - the network checked the type
+        assert isinstance(reply, messages.SealedScores)  # noqa: S101 - the network checked the type
         n_cells = offer.n_cells if way == "impurity" else 1
         quadratics = owner.open_quadratics(reply.scores, offer.n_features, n_cells)
         if way == "impurity":
@@ -270,7 +254,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
             values = scores.gini_from_quadratic(weighted, self._n_rows, centred=self.n_classes == 2)
             plausible = bool(((values > -0.01) & (values < 1.01)).all())
         else:
-            shares = quadratics.astype(np.float64) / 2.0 ** (2 * sum(SHARE_BITS))
+            shares = quadratics.astype(np.float64) / 2.0 ** (2 * sum(messages.SHARE_BITS))
             values = self._f_of_shares(shares)
             plausible = bool(((shares >= 0) & (shares < 1.01)).all())
         if not plausible:
@@ -279,7 +263,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
         return values
 
     def _scores_of_counts(
-        self, owner: ColumnOwner, party: str, offer: Offer, reply: SealedCounts
+        self, owner: ColumnOwner, party: str, offer: messages.Offer, reply: messages.SealedCounts
     ) -> Floats:
         shape = (offer.n_features, offer.n_cells)
         sizes = reply.sizes.array(shape=shape)
@@ -296,7 +280,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
             return scores.chi2_of_sums(sums, self._class_sizes())
         if not self.n_classes:
             # The target column is fixed point too: bring it back to norm 1.
-            return self._f_of_shares(np.ldexp(sums[:, 0], -VALUE_BITS) ** 2)
+            return self._f_of_shares(np.ldexp(sums[:, 0], -messages.VALUE_BITS) ** 2)
         return self._f_of_shares(scores.explained_share(sums, self._class_sizes()))
 
     def _f_of_shares(self, shares: Floats) -> Floats:
@@ -357,20 +341,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=SIGNALS):
 
 PROTOCOL = Protocol(
     name="filter",
-    messages=(
-        Introduction,
-        Offer,
-        EncryptedLabels,
-        SealedScores,
-        SealedCounts,
-        NoisyCounts,
-        SealedSums,
-        ScoresWanted,
-        OpenScores,
-        Selected,
-        OwnScores,
-        *SIGNALS.messages,
-    ),
+    messages=messages.MESSAGES,
     roles=(LabelHolder, FeatureHolder),
 )
 

@@ -17,18 +17,7 @@ from fedsift.data.target import Target
 from fedsift.errors import ParameterError
 from fedsift.maths import moments
 from fedsift.methods.filter import features as local
-from fedsift.methods.filter.horizontal_messages import (
-    SIGNALS,
-    BinSizes,
-    Chosen,
-    CountsBelow,
-    Greeting,
-    Hello,
-    MaskedSums,
-    Moments,
-    Roster,
-    Tables,
-)
+from fedsift.methods.filter import horizontal_messages as messages
 from fedsift.methods.filter.ranking import Params, contingency
 from fedsift.privacy.mechanisms import Accountant
 from fedsift.protocol import MaskedArray, Network, handles
@@ -40,7 +29,7 @@ _NO_CODES = np.empty(0, dtype=np.int64)
 _NO_VALUES = np.empty(0)
 
 
-class Member(Resumable, name="member", signals=SIGNALS):
+class Member(Resumable, name="member", signals=messages.SIGNALS):
     """Owns rows; tells only masked sums over them."""
 
     def __init__(
@@ -61,15 +50,15 @@ class Member(Resumable, name="member", signals=SIGNALS):
         self._sorted: list[Floats] = []
         self.budget = Accountant(params.epsilon or 0.0, params.delta)
 
-    @handles(Hello)
-    async def greet(self, ask: Hello, net: Network) -> Greeting:
+    @handles(messages.Hello)
+    async def greet(self, ask: messages.Hello, net: Network) -> messages.Greeting:
         """Step 1: the own masking key."""
         counts = tuple(
             len(c.categories) if c.kind == "categorical" else 0 for c in self._table.columns
         )
         if ask.score in local.NUMERIC_SCORES:
             local.numeric_columns(self._table, ask.score)
-        return Greeting(
+        return messages.Greeting(
             self._key.public,
             counts,
             self._n_classes(),
@@ -77,13 +66,13 @@ class Member(Resumable, name="member", signals=SIGNALS):
             not self._params.fixed_edges and local.are_frequencies(self._table),
         )
 
-    @handles(Roster)
-    async def meet(self, told: Roster, net: Network) -> None:
+    @handles(messages.Roster)
+    async def meet(self, told: messages.Roster, net: Network) -> None:
         """Step 1: agree on a mask with every other member."""
         self._masks = PairwiseMasks(net.party, self._key, dict(told.keys))
 
-    @handles(CountsBelow)
-    async def counts_below(self, ask: CountsBelow, net: Network) -> MaskedSums:
+    @handles(messages.CountsBelow)
+    async def counts_below(self, ask: messages.CountsBelow, net: Network) -> messages.MaskedSums:
         """Step 2: values at or below each threshold; the last number counts all present values."""
         self._refuse_exact("values below thresholds")
         thresholds = ask.thresholds.array()
@@ -100,8 +89,8 @@ class Member(Resumable, name="member", signals=SIGNALS):
         ]
         return self._sealed(np.concatenate(counts).tolist(), f"below {ask.step}")
 
-    @handles(BinSizes)
-    async def bin_sizes(self, ask: BinSizes, net: Network) -> MaskedSums:
+    @handles(messages.BinSizes)
+    async def bin_sizes(self, ask: messages.BinSizes, net: Network) -> messages.MaskedSums:
         """Step 3: cut the own rows at the common edges."""
         self._codes, width = self._cut(ask)
         sizes = [np.bincount(codes, minlength=width) for codes in self._codes]
@@ -110,8 +99,8 @@ class Member(Resumable, name="member", signals=SIGNALS):
         self._labels = self._label_codes(ask.target_edges.array())
         return self._sealed(np.concatenate(sizes).tolist(), "bin sizes")
 
-    @handles(Tables)
-    async def tables(self, ask: Tables, net: Network) -> MaskedSums:
+    @handles(messages.Tables)
+    async def tables(self, ask: messages.Tables, net: Network) -> messages.MaskedSums:
         """Step 4: count classes in the merged bins."""
         plan = ask.merged.array()
         codes = np.stack([plan[f][c] for f, c in enumerate(self._codes)], axis=1)
@@ -123,8 +112,8 @@ class Member(Resumable, name="member", signals=SIGNALS):
             table = table + noise.draw(table.shape, self._params.noise_source(self._table.name))
         return self._sealed(table.ravel().tolist(), "tables")
 
-    @handles(Moments)
-    async def moments(self, ask: Moments, net: Network) -> MaskedSums:
+    @handles(messages.Moments)
+    async def moments(self, ask: messages.Moments, net: Network) -> messages.MaskedSums:
         """Step 4: sums per class, squares and products, exact enough to subtract later."""
         self._refuse_exact("sums of values")
         numbers = local.numeric_columns(self._table, self._params.score)
@@ -139,8 +128,8 @@ class Member(Resumable, name="member", signals=SIGNALS):
             sums += moments.column_sums(column, labels, n_classes, target)
         return self._sealed(sums, "moments", limbs=moments.LIMBS)
 
-    @handles(Chosen)
-    async def choose(self, told: Chosen, net: Network) -> None:
+    @handles(messages.Chosen)
+    async def choose(self, told: messages.Chosen, net: Network) -> None:
         """Step 5: remember the outcome."""
         self._chosen = told.features
 
@@ -158,11 +147,11 @@ class Member(Resumable, name="member", signals=SIGNALS):
                 "Run the same job at every party.",
             )
 
-    def _sealed(self, values: Sequence[int], context: str, limbs: int = 1) -> MaskedSums:
+    def _sealed(self, values: Sequence[int], context: str, limbs: int = 1) -> messages.MaskedSums:
         assert self._masks is not None  # noqa: S101 - the roster comes first
         if self._params.scheme == "plain":
-            return MaskedSums(MaskedArray.of(to_limbs(values, limbs)))
-        return MaskedSums(MaskedArray.of(self._masks.mask(list(values), context, limbs)))
+            return messages.MaskedSums(MaskedArray.of(to_limbs(values, limbs)))
+        return messages.MaskedSums(MaskedArray.of(self._masks.mask(list(values), context, limbs)))
 
     def _sorted_columns(self) -> list[Floats]:
         """Present values of every numeric column and of a numeric target, sorted once."""
@@ -189,7 +178,7 @@ class Member(Resumable, name="member", signals=SIGNALS):
             return len(self._target.classes)
         return 0 if self._params.score == "f" else self._params.target_bins
 
-    def _cut(self, ask: BinSizes) -> tuple[list[Integers], int]:
+    def _cut(self, ask: messages.BinSizes) -> tuple[list[Integers], int]:
         """Bin codes per feature; missing values share the last bin of a common width."""
         edges = ask.edges.array()
         width = max([edges.shape[1] + 1, *(len(c.categories) for c in self._table.columns)]) + 1

@@ -8,7 +8,7 @@ from fedsift.crypto.columns.api import ColumnSpec
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.methods.filter import scores
 from fedsift.methods.filter.ranking import Params
-from fedsift.protocol import Message, PublicArray, message
+from fedsift.protocol import Message, PublicArray, message, messages_in
 from fedsift.protocol.resume import signals_between
 
 SIGNALS = signals_between("label holder", "feature holder")
@@ -141,6 +141,9 @@ class OwnScores(Message, frozen=True):
     """Scores of the receiver's features, only where the label holder's policy names them."""
 
     scores: PublicArray
+
+
+MESSAGES = (*messages_in(__name__), *SIGNALS.messages)
 
 
 # How a score is computed under encryption, and what the reply to EncryptedLabels is then.

@@ -15,27 +15,12 @@ from fedsift.data.remote_table import local_only
 from fedsift.errors import ParameterError
 from fedsift.methods.base import number_to_select, scores_in_order
 from fedsift.methods.checks import check_choices
-from fedsift.methods.execution import (
-    PreparedRun,
-    build_result,
-    policies_for,
-    rows_of,
-)
-from fedsift.methods.filter import (
-    coordinator as filters_horizontal,
-)
-from fedsift.methods.filter import (
-    features as filter_features,
-)
-from fedsift.methods.filter import (
-    horizontal_messages as filter_horizontal_messages,
-)
-from fedsift.methods.filter import (
-    label_holder as filters,
-)
-from fedsift.methods.filter import (
-    messages as filter_messages,
-)
+from fedsift.methods.execution import PreparedRun, build_result, policies_for, rows_of
+from fedsift.methods.filter import coordinator as filters_horizontal
+from fedsift.methods.filter import features as filter_features
+from fedsift.methods.filter import horizontal_messages as filter_horizontal_messages
+from fedsift.methods.filter import label_holder as filters
+from fedsift.methods.filter import messages as filter_messages
 from fedsift.methods.filter.noise import (
     check_filter,
     noise_notes,
@@ -47,6 +32,7 @@ from fedsift.methods.filter.ranking import Params, plain_scores
 from fedsift.methods.filter.result_errors import with_errors
 from fedsift.methods.filter.score_name import ScoreParameter
 from fedsift.methods.filter.scores import LOWER_IS_BETTER
+from fedsift.methods.naming import named
 from fedsift.methods.needs import ResultNeeds, SetupNeeds
 from fedsift.methods.release import check_release, release_notes
 from fedsift.methods.running import MethodSelector
@@ -414,18 +400,7 @@ class FilterSelector(MethodSelector):
             federation,
             prepared,
             outcome,
-            selected={
-                party: [names[party][i] for i in chosen]
-                for party, chosen in ranking.selected.items()
-            },
-            scores={
-                party: dict(zip(names[party], values.tolist(), strict=True))
-                for party, values in ranking.scores.items()
-            },
-            ranking={
-                party: dict(zip(names[party], ranks.tolist(), strict=True))
-                for party, ranks in ranking.ranks.items()
-            },
+            **named(ranking, names),
             parameters=_plain_parameters(self.get_params(deep=False), params),
             crypto=params.scheme if federation.setting == "vertical" else "masked sums",
             seed=params.seed,

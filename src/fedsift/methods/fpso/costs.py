@@ -38,9 +38,8 @@ def expect_fpso(selector: Any, federation: Federation, params: Params) -> Expect
     else:
         shorter = [clone(selector).set_params(n_iterations=1, n_rounds=n) for n in (1, 2)]
         one, two = (count_run(run._prepare(few).nodes) for run in shorter)
-        rounds = {"rounds": params.n_rounds, "best-of-local": 1}
         steps = params.n_iterations * params.n_rounds
-        counts = extrapolate(one, two, rounds.get(params.mode, steps))
+        counts = extrapolate(one, two, params.n_rounds if params.mode == "rounds" else steps)
         _count_subsets(counts, federation, params)
     counts.side_by_side = len(federation.tables)
     return Expected(counts, remarks=tuple(remarks))

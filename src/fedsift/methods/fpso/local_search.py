@@ -14,11 +14,7 @@ import numpy.typing as npt
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import ColumnError, ParameterError, ProtocolError, ValueProblem
-from fedsift.methods.fpso import (
-    block_votes,
-    subset_fitness,
-    swarm,
-)
+from fedsift.methods.fpso import block_votes, subset_fitness, swarm
 from fedsift.methods.fpso.messages import Greeting
 from fedsift.privacy.mechanisms import CELLS_CHANGED, CountNoise
 
@@ -38,7 +34,7 @@ class Params:
         Swarm size, steps per round, rounds.
     integration : {"mean", "max-min"}
     aggregation : {"masked", "third-party"}
-    mode : {"rounds", "best-of-local", "federated-fitness"}
+    mode : {"rounds", "federated-fitness"}
     k, n_folds : int
         Neighbours and inner folds of the fitness.
     classifier : scikit-learn classifier, optional

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from fedsift.crypto.wire import PublicKeys
-from fedsift.protocol import MaskedArray, Message, PublicArray, message
+from fedsift.protocol import MaskedArray, Message, PublicArray, message, messages_in
 from fedsift.protocol.resume import signals_between
 
 SIGNALS = signals_between("third party", "participant")
@@ -134,3 +134,6 @@ class GlobalSubset(Message, frozen=True):
 
     mask: PublicArray
     own: bool
+
+
+MESSAGES = (*messages_in(__name__), *SIGNALS.messages)

@@ -38,7 +38,9 @@ class FPSOSelector(MethodSelector):
         Take the subset with the best mean accuracy, or with the best worst one.
     aggregation : {"masked", "third-party"}
         ``third-party`` shows the third party every accuracy, as the paper does.
-    mode : {"rounds", "best-of-local", "federated-fitness"}
+    mode : {"rounds", "federated-fitness"}
+        ``rounds`` exchanges the best subsets after every round (the paper); ``federated-fitness``
+        runs one swarm at the third party, judged by masked means.
     k : int
         Neighbours of the classifier that judges a subset.
     classifier : scikit-learn classifier, optional
@@ -272,7 +274,7 @@ class FPSOSelector(MethodSelector):
         choices = {
             "integration": ("mean", "max-min"),
             "aggregation": ("masked", "third-party"),
-            "mode": ("rounds", "best-of-local", "federated-fitness"),
+            "mode": ("rounds", "federated-fitness"),
             "decoding": swarm.DECODINGS,
             "security": ("secure", "plain"),
         }

@@ -29,8 +29,7 @@ Deviations, each with its reason (ADR 9)
     and, with two parties, even from the sum.
   - A position above one half chooses the feature (``decoding="threshold"``). Drawing it at random
     as the paper does is as good and visits more subsets, so costs more; both follow the seed.
-  - ``best-of-local`` (one exchange) and ``federated-fitness`` (one swarm, masked fitness) are
-    cheaper or more private.
+  - ``federated-fitness`` (one swarm, masked fitness) shows no party's subset.
   - A party may keep its own subset where that is better on its own rows (``party_support_``).
   - With an ``epsilon`` blocks of rows vote instead, with noise: `methods.fpso_votes`.
 """
@@ -52,7 +51,7 @@ from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import PartyError, ProtocolError
-from fedsift.methods.fpso import subset_fitness, swarm
+from fedsift.methods.fpso import messages, subset_fitness, swarm
 from fedsift.methods.fpso import votes as fpso_votes
 from fedsift.methods.fpso.local_search import (
     LocalSearch,
@@ -60,22 +59,6 @@ from fedsift.methods.fpso.local_search import (
     classes_of,
     generator,
     same_columns,
-)
-from fedsift.methods.fpso.messages import (
-    SIGNALS,
-    Accuracies,
-    Candidates,
-    GlobalSubset,
-    Greeting,
-    Hello,
-    LocalSubset,
-    MaskedAccuracies,
-    MaskedShortfalls,
-    NoisyVotes,
-    Particles,
-    Roster,
-    SearchWanted,
-    VotesWanted,
 )
 from fedsift.protocol import (
     MaskedArray,
@@ -93,7 +76,7 @@ Floats = npt.NDArray[np.float64]
 Masks = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 
-Answer = MaskedAccuracies | MaskedShortfalls | Accuracies
+Answer = messages.MaskedAccuracies | messages.MaskedShortfalls | messages.Accuracies
 
 ACCURACY_STEPS = 1024
 """Accuracies leave a party in these steps: finer than chance on a few thousand rows."""
@@ -104,8 +87,10 @@ THIRD_PARTY = "third-party"
 def answer_type(params: Params) -> type[Answer]:
     """What participants say about subsets they were asked to try."""
     if params.aggregation == "third-party":
-        return Accuracies
-    return MaskedShortfalls if params.integration == "max-min" else MaskedAccuracies
+        return messages.Accuracies
+    return (
+        messages.MaskedShortfalls if params.integration == "max-min" else messages.MaskedAccuracies
+    )
 
 
 def messages_used(params: Params) -> tuple[type[Message], ...]:
@@ -114,11 +99,27 @@ def messages_used(params: Params) -> tuple[type[Message], ...]:
         return fpso_votes.MESSAGES
     answer = answer_type(params)
     if params.mode == "federated-fitness":
-        return (Hello, Greeting, Roster, Particles, answer, GlobalSubset)
-    return (Hello, Greeting, Roster, SearchWanted, LocalSubset, Candidates, answer, GlobalSubset)
+        return (
+            messages.Hello,
+            messages.Greeting,
+            messages.Roster,
+            messages.Particles,
+            answer,
+            messages.GlobalSubset,
+        )
+    return (
+        messages.Hello,
+        messages.Greeting,
+        messages.Roster,
+        messages.SearchWanted,
+        messages.LocalSubset,
+        messages.Candidates,
+        answer,
+        messages.GlobalSubset,
+    )
 
 
-class Participant(Resumable, name="participant", signals=SIGNALS):
+class Participant(Resumable, name="participant", signals=messages.SIGNALS):
     """B of the paper: owns rows and labels, searches on them and tries others' subsets."""
 
     def __init__(
@@ -140,43 +141,40 @@ class Participant(Resumable, name="participant", signals=SIGNALS):
         self._n_steps, self._highest = 0, 0
         self.history: list[dict[str, Any]] = []
 
-    @handles(Hello)
-    async def greet(self, ask: Hello, net: Network) -> Greeting:
+    @handles(messages.Hello)
+    async def greet(self, ask: messages.Hello, net: Network) -> messages.Greeting:
         """Offer the own masking key."""
-        return Greeting(self._key.public, self._n_features)
+        return messages.Greeting(self._key.public, self._n_features)
 
-    @handles(Roster)
-    async def meet(self, told: Roster, net: Network) -> None:
+    @handles(messages.Roster)
+    async def meet(self, told: messages.Roster, net: Network) -> None:
         """Agree on a mask with every other participant."""
         self._masks = PairwiseMasks(net.party, self._key, told.keys)
 
-    @handles(SearchWanted)
-    async def search(self, ask: SearchWanted, net: Network) -> LocalSubset:
+    @handles(messages.SearchWanted)
+    async def search(self, ask: messages.SearchWanted, net: Network) -> messages.LocalSubset:
         """Lines 3-8: a round of the own swarm."""
-        steps = self._params.n_iterations
-        if self._params.mode == "best-of-local":
-            steps *= self._params.n_rounds
         with self.clock("train"):
-            course = swarm.search(self._swarm, self.fitness.correct, steps)
+            course = swarm.search(self._swarm, self.fitness.correct, self._params.n_iterations)
         for best in course:
             self._note(ask.round_number, net.party, best.fitness, int(best.mask.sum()))
-        return LocalSubset(PublicArray.of(course[-1].mask))
+        return messages.LocalSubset(PublicArray.of(course[-1].mask))
 
-    @handles(Candidates)
-    async def evaluate(self, ask: Candidates, net: Network) -> Answer:
+    @handles(messages.Candidates)
+    async def evaluate(self, ask: messages.Candidates, net: Network) -> Answer:
         """Lines 11-12: everybody's subsets on the own rows."""
         return self._answer(self._correct(ask.masks), f"candidates {ask.step}")
 
-    @handles(Particles)
-    async def evaluate_particles(self, ask: Particles, net: Network) -> Answer:
+    @handles(messages.Particles)
+    async def evaluate_particles(self, ask: messages.Particles, net: Network) -> Answer:
         """A step of the common swarm on the own rows."""
         correct = self._correct(ask.masks)
         self._highest = max(self._highest, int(correct.max()))
         self._note(ask.step // self._params.n_iterations + 1, net.party, self._highest)
         return self._answer(correct, f"particles {ask.step}")
 
-    @handles(GlobalSubset)
-    async def take(self, told: GlobalSubset, net: Network) -> None:
+    @handles(messages.GlobalSubset)
+    async def take(self, told: messages.GlobalSubset, net: Network) -> None:
         """Lines 13-14: remember the winner and start the next round near it."""
         self._global = told.mask.array(shape=(self._n_features,)).astype(bool)
         best = self._swarm.best
@@ -223,11 +221,11 @@ class Participant(Resumable, name="participant", signals=SIGNALS):
     def _answer(self, correct: Integers, context: str) -> Answer:
         steps = np.rint(correct * (ACCURACY_STEPS / self._n_rows)).astype(np.int64)
         kind = answer_type(self._params)
-        if kind is Accuracies:
-            return Accuracies(PublicArray.of(steps / ACCURACY_STEPS))
-        if kind is MaskedAccuracies:
-            return MaskedAccuracies(self._sealed(steps, context))
-        return MaskedShortfalls(self._sealed(_shortfalls(steps), context))
+        if kind is messages.Accuracies:
+            return messages.Accuracies(PublicArray.of(steps / ACCURACY_STEPS))
+        if kind is messages.MaskedAccuracies:
+            return messages.MaskedAccuracies(self._sealed(steps, context))
+        return messages.MaskedShortfalls(self._sealed(_shortfalls(steps), context))
 
     def _sealed(self, values: Integers, context: str) -> MaskedArray:
         assert self._masks is not None  # noqa: S101 - the roster comes first
@@ -275,7 +273,7 @@ class Winner:
     n_subsets: int = 0
 
 
-class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
+class ThirdParty(ResumableDriver, name="third party", signals=messages.SIGNALS):
     """A of the paper: holds no data; compares subsets by what the participants report."""
 
     def __init__(self, params: Params, checkpoints: Path | None = None) -> None:
@@ -294,9 +292,9 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
         """Algorithm 1, seen from A."""
         await self.begin(net)
         parties = net.members("participant")
-        greetings = await net.ask("participant", Hello(), Greeting)
+        greetings = await net.ask("participant", messages.Hello(), messages.Greeting)
         keys = {party: g.key for party, g in zip(parties, greetings, strict=True)}
-        await net.tell("participant", Roster(keys))
+        await net.tell("participant", messages.Roster(keys))
         n_features = same_columns(greetings)
         if self._params.mode == "federated-fitness":
             await self._common_swarm(n_features, net)
@@ -309,10 +307,11 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
 
     async def _exchange(self, parties: Sequence[str], n_features: int, net: Network) -> None:
         """Rounds of local searches and comparisons; both are units that are not done twice."""
-        rounds = 1 if self._params.mode == "best-of-local" else self._params.n_rounds
-        for number in range(len(self._history) + 1, rounds + 1):
+        for number in range(len(self._history) + 1, self._params.n_rounds + 1):
             if not self._subsets:
-                replies = await net.ask("participant", SearchWanted(number), LocalSubset)
+                replies = await net.ask(
+                    "participant", messages.SearchWanted(number), messages.LocalSubset
+                )
                 self._subsets = [r.mask.array(shape=(n_features,)).astype(bool) for r in replies]
                 await self.done(net)
             winner, accuracy = await self._compare(self._subsets, number, net)
@@ -320,10 +319,11 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
             found = swarm.Best(self._subsets[winner], accuracy)
             if self._best is None or found.beats(self._best):
                 self._best, self._owner = found, winner
-            self._history.append(self._point(number, number * self._steps(), self._best))
+            step = number * self._params.n_iterations
+            self._history.append(self._point(number, step, self._best))
             self.note(**self._history[-1])
             mask = PublicArray.of(self._best.mask)
-            told = {p: GlobalSubset(mask, i == self._owner) for i, p in enumerate(parties)}
+            told = {p: messages.GlobalSubset(mask, i == self._owner) for i, p in enumerate(parties)}
             await net.tell("participant", told)
             self._subsets = []
             await self.done(net)
@@ -360,14 +360,14 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
     ) -> tuple[int, float]:
         """Lines 16-18: let everybody try every subset; a shuffled list hides whose is whose."""
         order = np.random.default_rng().permutation(len(subsets))
-        ask = Candidates(step, PublicArray.of(np.stack([subsets[i] for i in order])))
+        ask = messages.Candidates(step, PublicArray.of(np.stack([subsets[i] for i in order])))
         values = await self._values(ask, net)
         sizes = np.array([subsets[i].sum() for i in order])
         # Equal accuracies: fewer features win, then the earlier party, whatever the shuffle was.
         winner = min(range(len(order)), key=lambda j: (-values[j], sizes[j], order[j]))
         return int(order[winner]), float(values[winner])
 
-    async def _values(self, ask: Candidates | Particles, net: Network) -> Floats:
+    async def _values(self, ask: messages.Candidates | messages.Particles, net: Network) -> Floats:
         """Mean or smallest accuracy of every subset over the parties."""
         replies = await net.ask("participant", ask, answer_type(self._params))
         values = self._together(replies)
@@ -380,24 +380,21 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
         return values
 
     def _together(self, replies: Sequence[Answer]) -> Floats:
-        sums = [r.accuracies.array() for r in replies if isinstance(r, MaskedAccuracies)]
+        sums = [r.accuracies.array() for r in replies if isinstance(r, messages.MaskedAccuracies)]
         if sums:
             totals = np.array(unmask_sum(sums), dtype=np.float64)
             return totals / (ACCURACY_STEPS * len(replies))
-        noise = [r.shortfalls.array() for r in replies if isinstance(r, MaskedShortfalls)]
+        noise = [r.shortfalls.array() for r in replies if isinstance(r, messages.MaskedShortfalls)]
         if noise:
             missed = np.array(unmask_sum(noise), dtype=np.int64)
             n_subsets = len(missed) // ACCURACY_STEPS
             levels = missed[: n_subsets * ACCURACY_STEPS].reshape(n_subsets, ACCURACY_STEPS)
             return np.asarray((levels == 0).sum(axis=1) / ACCURACY_STEPS)
-        matrix = np.stack([r.accuracies.array() for r in replies if isinstance(r, Accuracies)])
+        matrix = np.stack(
+            [r.accuracies.array() for r in replies if isinstance(r, messages.Accuracies)]
+        )
         together = matrix.min if self._params.integration == "max-min" else matrix.mean
         return np.asarray(together(axis=0), dtype=np.float64)
-
-    def _steps(self) -> int:
-        """Steps of a local search between two exchanges."""
-        rounds = self._params.n_rounds if self._params.mode == "best-of-local" else 1
-        return rounds * self._params.n_iterations
 
     def _point(self, round_number: int, step: int, best: swarm.Best) -> dict[str, Any]:
         """A point of the common subset's convergence curve."""
@@ -423,7 +420,7 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
             particles.load(self._swarm_state)
         for step in range(len(self._history), n_iterations * self._params.n_rounds):
             masks = particles.masks()
-            values = await self._values(Particles(step, PublicArray.of(masks)), net)
+            values = await self._values(messages.Particles(step, PublicArray.of(masks)), net)
             particles.learn(values, masks)
             particles.move(step % n_iterations)
             assert particles.best is not None  # noqa: S101 - learn sets it
@@ -435,28 +432,13 @@ class ThirdParty(ResumableDriver, name="third party", signals=SIGNALS):
                 self._count(masks)
                 await self.done(net)
         assert self._best is not None  # noqa: S101 - at least one step ran
-        told = GlobalSubset(PublicArray.of(self._best.mask), own=False)
+        told = messages.GlobalSubset(PublicArray.of(self._best.mask), own=False)
         await net.tell("participant", told)
 
 
 PROTOCOL = Protocol(
     name="fpso",
-    messages=(
-        Hello,
-        Greeting,
-        Roster,
-        SearchWanted,
-        LocalSubset,
-        Candidates,
-        Particles,
-        MaskedAccuracies,
-        MaskedShortfalls,
-        Accuracies,
-        VotesWanted,
-        NoisyVotes,
-        GlobalSubset,
-        *SIGNALS.messages,
-    ),
+    messages=messages.MESSAGES,
     roles=(ThirdParty, Participant),
 )
 

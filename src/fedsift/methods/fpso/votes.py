@@ -35,21 +35,13 @@ from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs, unmask_s
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import ParameterError
-from fedsift.methods.fpso import block_votes
+from fedsift.methods.fpso import block_votes, messages
 from fedsift.methods.fpso.local_search import (
     Params,
     fewest_rows,
     fitness_over,
     numbers_of,
     same_columns,
-)
-from fedsift.methods.fpso.messages import (
-    GlobalSubset,
-    Greeting,
-    Hello,
-    NoisyVotes,
-    Roster,
-    VotesWanted,
 )
 from fedsift.methods.fpso.subset_fitness import SubsetFitness
 from fedsift.privacy.mechanisms import Accountant
@@ -59,7 +51,14 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Masks = npt.NDArray[np.bool_]
 
-MESSAGES = (Hello, Greeting, Roster, VotesWanted, NoisyVotes, GlobalSubset)
+MESSAGES = (
+    messages.Hello,
+    messages.Greeting,
+    messages.Roster,
+    messages.VotesWanted,
+    messages.NoisyVotes,
+    messages.GlobalSubset,
+)
 
 ROWS_OF_A_BLOCK, ROWS_OF_A_CLASS = 20, 10
 """A block has so many rows, or so many for every class if that is more."""
@@ -131,18 +130,18 @@ class Voter(Role, name="participant"):
         self._common: Masks | None = None
         self.budget = Accountant(params.epsilon or 0.0, params.delta)
 
-    @handles(Hello)
-    async def greet(self, ask: Hello, net: Network) -> Greeting:
+    @handles(messages.Hello)
+    async def greet(self, ask: messages.Hello, net: Network) -> messages.Greeting:
         """Step 1: offer the own masking key."""
-        return Greeting(self._key.public, self._table.n_columns)
+        return messages.Greeting(self._key.public, self._table.n_columns)
 
-    @handles(Roster)
-    async def meet(self, told: Roster, net: Network) -> None:
+    @handles(messages.Roster)
+    async def meet(self, told: messages.Roster, net: Network) -> None:
         """Step 1: agree on a mask with every other participant."""
         self._masks = PairwiseMasks(net.party, self._key, told.keys)
 
-    @handles(VotesWanted)
-    async def cast(self, ask: VotesWanted, net: Network) -> NoisyVotes:
+    @handles(messages.VotesWanted)
+    async def cast(self, ask: messages.VotesWanted, net: Network) -> messages.NoisyVotes:
         """Steps 2 and 3; a second answer would cost a second budget, and is refused."""
         assert self._masks is not None  # noqa: S101 - the roster comes first
         noise = self._params.noise(self._table.n_columns)
@@ -152,11 +151,11 @@ class Voter(Role, name="participant"):
         drawn = noise.draw(self._votes.shape, self._params.noise_source(self._table.name))
         noisy = self._votes + drawn
         if not self._params.protected:
-            return NoisyVotes(MaskedArray.of(to_limbs(noisy, 1)))
-        return NoisyVotes(MaskedArray.of(self._masks.mask(noisy, "votes")))
+            return messages.NoisyVotes(MaskedArray.of(to_limbs(noisy, 1)))
+        return messages.NoisyVotes(MaskedArray.of(self._masks.mask(noisy, "votes")))
 
-    @handles(GlobalSubset)
-    async def take(self, told: GlobalSubset, net: Network) -> None:
+    @handles(messages.GlobalSubset)
+    async def take(self, told: messages.GlobalSubset, net: Network) -> None:
         """Step 4: remember the outcome."""
         self._common = told.mask.array(shape=(self._table.n_columns,)).astype(bool)
 
@@ -195,13 +194,13 @@ class VoteCounter(DrivingRole, name="third party"):
     async def drive(self, net: Network) -> Elected:
         """Steps 1 to 4."""
         parties = net.members("participant")
-        greetings = await net.ask("participant", Hello(), Greeting)
+        greetings = await net.ask("participant", messages.Hello(), messages.Greeting)
         keys = {party: g.key for party, g in zip(parties, greetings, strict=True)}
-        await net.tell("participant", Roster(keys))
+        await net.tell("participant", messages.Roster(keys))
         n_features = same_columns(greetings)
-        replies = await net.ask("participant", VotesWanted(), NoisyVotes)
+        replies = await net.ask("participant", messages.VotesWanted(), messages.NoisyVotes)
         parts = [reply.votes.array(shape=(n_features, 1)) for reply in replies]
         votes = np.array(unmask_sum(parts), dtype=np.int64)
         mask = block_votes.chosen(votes, self._params.max_features)
-        await net.tell("participant", GlobalSubset(PublicArray.of(mask), own=False))
+        await net.tell("participant", messages.GlobalSubset(PublicArray.of(mask), own=False))
         return Elected(mask, votes)

@@ -77,9 +77,8 @@ def scales_of(measure: str, n_rows: int) -> Scales:
         relevance, weight = math.ceil(2 * log_n) + 16 + 2 * q, inner + 4 * q
         # sum_j P_j cov_j^2 <= max |cov_j| <= 16, by Cauchy and Schwarz.
         return Scales(q, 0, inner, relevance, weight, max(relevance, weight) + 6)
-    degree = len(measures.polynomial(measure)) - 1
-    extra, scalar = (14, 12) if measure == "poly8" else (18, 14)
-    inner = math.ceil(degree * log_n) + extra
+    degree, scalar = len(measures.TAYLOR) - 1, 14
+    inner = math.ceil(degree * log_n) + 18
     weight = inner + 2 * scalar + _WEIGHT_BITS
     # 1 / (sum of entropies) is at most 10, gains stay below 4.
     return Scales(0, scalar, inner, inner + scalar + _WEIGHT_BITS, weight, weight + 7)
@@ -146,7 +145,7 @@ class LabelPlan:
             self.relevance_factors: BigArray = np.empty(0, dtype=object)
             self.pair_factors: BigArray = np.empty(0, dtype=object)
             return
-        h = measures.polynomial(measure)
+        h = measures.TAYLOR
         mirrored = np.polynomial.Polynomial(h)(np.polynomial.Polynomial([1.0, -1.0])).coef
         both = np.asarray(h) + mirrored
         self.relevance_polynomial = self._coefficients(tuple(both), self.scales.inner_bits)
@@ -175,10 +174,7 @@ class LabelPlan:
         c = exponential_factors()
         self.pair_factors = _rounded(np.concatenate([[0.0], c]))
         relevance = np.zeros(1 + N_EXPONENTIALS)
-        if self.measure == "paper":
-            relevance[0] = 1.0
-        else:
-            relevance[1:] = c * np.exp(-EXPONENTS * self._label_entropy)
+        relevance[0] = 1.0
         self.relevance_factors = _rounded(relevance)
 
     def relevance(self, opened: BigArray) -> Floats:
@@ -186,7 +182,7 @@ class LabelPlan:
         values = to_reals(opened, self.scales.relevance_bits)
         if self.measure == "miw":
             return values
-        return np.asarray(2.0 * values / (self._label_entropy if self.measure == "paper" else 1.0))
+        return np.asarray(2.0 * values / self._label_entropy)
 
     def gains(self, opened: BigArray) -> Floats:
         """Gains from the opened numbers of stage 2, as they are."""
@@ -206,21 +202,15 @@ class LabelPlan:
         if self.measure == "miw":
             relevance, weight = 1.0, 0.5
         else:
-            relevance, weight = 2.0, 1.0
-            if self.measure == "paper":
-                relevance /= self._label_entropy
+            relevance, weight = 2.0 / self._label_entropy, 1.0
         return math.sqrt((relevance**2 + n_rounds * weight**2) / 3)
 
     def relevance_limits(self) -> tuple[float, float]:
         """Range that honest columns cannot leave, with room for rounding and noise."""
         if self.measure == "miw":
             return -0.01, 1.01
-        if self.measure == "paper":
-            # Of a binary column, Taylor information is at most p (1 - p), the Taylor entropy.
-            return -0.01, 2.02 / self._label_entropy
-        # The polynomial of degree 8 is off by up to 0.0036 in each of its terms.
-        largest, room = (math.log(2), 0.25) if self.measure == "poly8" else (0.25, 0.02)
-        return -room, 2 * largest / (largest + self._label_entropy) + room
+        # Of a binary column, Taylor information is at most p (1 - p), the Taylor entropy.
+        return -0.01, 2.02 / self._label_entropy
 
     def weight_limits(self) -> tuple[float, float]:
         """Range of honest opened gains, before they are clipped."""

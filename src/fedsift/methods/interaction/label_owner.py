@@ -68,33 +68,9 @@ from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import ParameterError, PartyFailed
 from fedsift.methods.interaction import measures as interaction
+from fedsift.methods.interaction import messages
 from fedsift.methods.interaction.fixed_point import LabelPlan, n_scalars
-from fedsift.methods.interaction.messages import (
-    CLOUD_SIGNALS,
-    MESSAGES,
-    OWNER_SIGNALS,
-    CheckTerms,
-    ColumnKey,
-    EncryptedLabels,
-    Introduction,
-    MaskedColumns,
-    MaskedProducts,
-    MaskedTerms,
-    Mate,
-    Offer,
-    Params,
-    RelevanceTerms,
-    SealedCheck,
-    SealedRelevance,
-    SealedWeights,
-    Selected,
-    Setup,
-    ShuffledRelevance,
-    ShuffledTerms,
-    SquaresWanted,
-    Terms,
-    WeightTerms,
-)
+from fedsift.methods.interaction.messages import Params
 from fedsift.methods.interaction.parties import (
     CloudServer,
     FeatureOwner,
@@ -114,7 +90,9 @@ CLOUD = "cloud"
 """Party that plays the cloud server in a simulation."""
 
 
-class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CLOUD_SIGNALS)):
+class LabelOwner(
+    ResumableDriver, name="label owner", signals=(messages.OWNER_SIGNALS, messages.CLOUD_SIGNALS)
+):
     """Owns the label and the only secret key; learns relevances and weights, keeps w, picks."""
 
     def __init__(
@@ -142,8 +120,8 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
         """Setup, stage 1, then one round of stage 2 per selected feature."""
         await self.begin(net)
         parties = net.members("feature owner")
-        hello = Introduction(self._n_rows, self._params.measure)
-        replies = await net.ask("feature owner", hello, Offer)
+        hello = messages.Introduction(self._n_rows, self._params.measure)
+        replies = await net.ask("feature owner", hello, messages.Offer)
         offers = dict(zip(parties, replies, strict=True))
         for party, offer in offers.items():
             if not 0 <= offer.n_constant <= offer.n_features:
@@ -158,7 +136,9 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
             trace = await self._search(net, threshold)
         n_select = self._params.n_features_to_select
         ranking = rank(trace, self._features, offers, n_select, threshold)
-        await net.tell("feature owner", {p: Selected(ranking.selected[p]) for p in parties})
+        await net.tell(
+            "feature owner", {p: messages.Selected(ranking.selected[p]) for p in parties}
+        )
         await self.finish(net)
         return ranking
 
@@ -186,9 +166,9 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
             self._kernel = own_products(plan, self._params.scheme)
         self._ring = Residue(plan.moduli)
         keys = self._kernel.evaluation_keys
-        setup = Setup(self._n_rows, n_classes, tuple(self._owners), counts, keys)
+        setup = messages.Setup(self._n_rows, n_classes, tuple(self._owners), counts, keys)
         await net.tell("cloud server", setup)
-        key = ColumnKey(self._kernel.column_keys)
+        key = messages.ColumnKey(self._kernel.column_keys)
         await net.tell("feature owner", dict.fromkeys(self._owners, key))
 
     async def _threshold(self, net: Network) -> float:
@@ -198,7 +178,9 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
             if number < len(self._of_shuffled):
                 continue
             terms, value = await self._relevance_terms(shuffled, net)
-            (reply,) = await net.ask("cloud server", ShuffledTerms(terms), ShuffledRelevance)
+            (reply,) = await net.ask(
+                "cloud server", messages.ShuffledTerms(terms), messages.ShuffledRelevance
+            )
             opened = self._opened_relevance(reply.relevance, value)
             self._of_shuffled.append(float(opened.max()))
             await self.done(net)
@@ -247,7 +229,9 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
         terms, value = await self._relevance_terms(self._codes, net)
         if interaction.is_binary(self._params.measure):
             await self._check_binary(net)
-        (reply,) = await net.ask("cloud server", RelevanceTerms(terms), SealedRelevance)
+        (reply,) = await net.ask(
+            "cloud server", messages.RelevanceTerms(terms), messages.SealedRelevance
+        )
         return self._opened_relevance(reply.relevance, value)
 
     async def _relevance_terms(self, codes: Codes, net: Network) -> tuple[Ciphertexts, Residues]:
@@ -255,8 +239,8 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
         await self._set_up(net)
         kernel, ring = self._ready(), self._ring
         with self.clock("encrypt"):
-            labels = EncryptedLabels(kernel.encrypt_labels(codes))
-        (reply,) = await net.ask("cloud server", labels, MaskedColumns)
+            labels = messages.EncryptedLabels(kernel.encrypt_labels(codes))
+        (reply,) = await net.ask("cloud server", labels, messages.MaskedColumns)
         with self.clock("decrypt"), errors_belong_to(CLOUD, "EncryptedLabels", 2):
             every = range(len(self._features))
             sums = kernel.open_sums(reply.masked, reply.corrections, every, codes)
@@ -275,12 +259,14 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
     async def _check_binary(self, net: Network) -> None:
         """Refuse columns that are not made of zeros and ones; learns nothing else about them."""
         kernel, every = self._ready(), range(len(self._features))
-        (squares,) = await net.ask("cloud server", SquaresWanted(), MaskedProducts)
+        (squares,) = await net.ask(
+            "cloud server", messages.SquaresWanted(), messages.MaskedProducts
+        )
         with self.clock("decrypt"), errors_belong_to(CLOUD, "SquaresWanted", 2):
             own = kernel.open_sums(squares.masked, squares.corrections, every, self._codes)
         excess = not_binary(self._ring, with_total(self._ring, own), self._own["sums"])
-        check = CheckTerms(kernel.encrypt_vector(excess))
-        (reply,) = await net.ask("cloud server", check, SealedCheck)
+        check = messages.CheckTerms(kernel.encrypt_vector(excess))
+        (reply,) = await net.ask("cloud server", check, messages.SealedCheck)
         with self.clock("decrypt"), errors_belong_to(CLOUD, "CheckTerms", 2):
             opened = kernel.open_vector(reply.check, len(self._features))
         for (party, _), off in zip(self._features, opened.max(axis=0).tolist(), strict=True):
@@ -299,7 +285,7 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
         if not self._own:
             await self._relevance_terms(self._codes, net)  # the shares of a resumed run
         kernel, ring = self._ready(), self._ring
-        (reply,) = await net.ask("cloud server", Mate(chosen), MaskedProducts)
+        (reply,) = await net.ask("cloud server", messages.Mate(chosen), messages.MaskedProducts)
         with self.clock("decrypt"), errors_belong_to(CLOUD, "Mate", 3):
             pair = kernel.open_sums(reply.masked, reply.corrections, remaining, self._codes)
         pair = with_total(ring, pair)
@@ -311,7 +297,9 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
         self._shape = terms.shape
         with self.clock("encrypt"):
             sealed = kernel.encrypt_vector(terms.reshape(len(terms), -1))
-        (answer,) = await net.ask("cloud server", WeightTerms(sealed), SealedWeights)
+        (answer,) = await net.ask(
+            "cloud server", messages.WeightTerms(sealed), messages.SealedWeights
+        )
         opened = self._opened(answer.weights, value)
         weights = self._plan.weights(opened)
         low, high = self._plan.weight_limits()
@@ -356,7 +344,7 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
         kernel = self._ready()
         with self.clock("encrypt"):
             sealed = kernel.encrypt_vector(terms.reshape(len(terms), -1))
-        (reply,) = await net.ask("cloud server", Terms(step, sealed), MaskedTerms)
+        (reply,) = await net.ask("cloud server", messages.Terms(step, sealed), messages.MaskedTerms)
         with self.clock("decrypt"), errors_belong_to(CLOUD, "Terms", 2):
             return self._summed(reply.terms, value, terms.shape, axes)
 
@@ -406,7 +394,7 @@ class LabelOwner(ResumableDriver, name="label owner", signals=(OWNER_SIGNALS, CL
 
 
 PROTOCOL = Protocol(
-    name="interaction", messages=MESSAGES, roles=(LabelOwner, FeatureOwner, CloudServer)
+    name="interaction", messages=messages.MESSAGES, roles=(LabelOwner, FeatureOwner, CloudServer)
 )
 
 

@@ -14,12 +14,9 @@ the selected one, and below 1 where it repeats it.
 ``paper``
     Columns cut at their mean, ``log p`` as the paper's two-term Taylor polynomial, entropies with
     the minus sign that the paper forgot, symmetric uncertainty with the paper's *product*.
-``paper_sum``
-    As ``paper``, with the *sum* of entropies that the literature uses.
-``poly8``
-    As ``paper_sum``, with a polynomial of degree 8 for ``p ln p``.
 ``iwfs``
-    Exact logarithms: what the paper approximates. Plaintext only.
+    Exact logarithms and the *sum* of entropies that the literature uses: what the paper
+    approximates. Plaintext only.
 ``paper_literal``
     The paper as printed, to show the defect. Plaintext only, never a default.
 """
@@ -49,20 +46,7 @@ LARGEST_GAIN = 0.5
 TAYLOR = (0.0, -0.6, 0.8, -0.2)
 """p * TL(p) of the paper, TL(p) = 0.4 ((p - 1) - (p - 1)^2 / 2), by rising powers."""
 
-POLY8 = (
-    -0.003526,
-    -4.196308,
-    31.216224,
-    -164.668358,
-    534.378925,
-    -1019.016835,
-    1117.958923,
-    -652.376216,
-    156.710698,
-)
-"""Minimax polynomial of degree 8 for p ln p on [0, 1], by rising powers: largest error 0.0036."""
-
-SECURE = ("miw", "paper", "paper_sum", "poly8")
+SECURE = ("miw", "paper")
 """Measures that have a protocol."""
 
 ORACLES = (*SECURE, "iwfs", "paper_literal")
@@ -258,8 +242,8 @@ class _Counts:
 
     def relevance(self) -> Floats:
         of_label = label_entropy(self._class_shares, self._measure)
-        product = self._measure in ("paper", "paper_literal")
-        bottom = self._entropy * of_label if product else self._entropy + of_label
+        exact = self._measure == "iwfs"
+        bottom = self._entropy + of_label if exact else self._entropy * of_label
         return np.asarray(2.0 * self._alone / bottom)
 
     def weights_with(self, selected: int, remaining: list[int]) -> Floats:
@@ -278,23 +262,17 @@ def plogp(measure: str) -> Callable[[Floats], Floats]:
     """``p log p`` as the measure computes it."""
     if measure == "iwfs":
         return lambda p: np.asarray(p * np.log(np.where(p > 0, p, 1.0)))
-    powers = polynomial(measure)
-    return lambda p: np.asarray(np.polynomial.polynomial.polyval(p, powers))
-
-
-def polynomial(measure: str) -> tuple[float, ...]:
-    """Coefficients of ``p log p`` by rising powers."""
-    return POLY8 if measure == "poly8" else TAYLOR
+    return lambda p: np.asarray(np.polynomial.polynomial.polyval(p, TAYLOR))
 
 
 def feature_entropy(p: Floats, measure: str) -> Floats:
     """Entropy of binary columns from their share of ones; the owner knows it exactly."""
-    h = plogp("iwfs" if measure == "poly8" else measure)
+    h = plogp(measure)
     p = np.asarray(p, dtype=np.float64)
     return np.asarray(np.maximum(-(h(p) + h(1 - p)), SMALLEST_ENTROPY))
 
 
 def label_entropy(shares: Floats, measure: str) -> float:
     """Entropy of the class label from the class shares; its owner knows it exactly."""
-    h = plogp("iwfs" if measure == "poly8" else measure)
+    h = plogp(measure)
     return max(float(-h(np.asarray(shares)).sum()), SMALLEST_ENTROPY)

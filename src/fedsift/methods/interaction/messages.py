@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.methods.interaction.measures import is_binary
-from fedsift.protocol import Message, message
+from fedsift.protocol import Message, message, messages_in
 from fedsift.protocol.resume import signals_between
 
 OWNER_SIGNALS = signals_between("label owner", "feature owner")
@@ -21,7 +21,7 @@ class Params:
 
     Parameters
     ----------
-    measure : {"miw", "paper", "paper_sum", "poly8"}
+    measure : {"miw", "paper"}
     n_features_to_select : int or None
         None stops by itself: when the best remaining feature no longer beats what shuffled labels
         reach.
@@ -309,33 +309,7 @@ class Selected(Message, frozen=True):
     features: tuple[int, ...]
 
 
-MESSAGES: tuple[type[Message], ...] = (
-    Introduction,
-    Offer,
-    Setup,
-    ColumnKey,
-    EncryptedColumns,
-    EncryptedLabels,
-    MaskedColumns,
-    SquaresWanted,
-    CheckTerms,
-    SealedCheck,
-    Terms,
-    MaskedTerms,
-    RelevanceTerms,
-    SealedRelevance,
-    ShuffledTerms,
-    ShuffledRelevance,
-    Mate,
-    MateWanted,
-    MateColumn,
-    MaskedProducts,
-    WeightTerms,
-    SealedWeights,
-    Selected,
-    *OWNER_SIGNALS.messages,
-    *CLOUD_SIGNALS.messages,
-)
+MESSAGES = (*messages_in(__name__), *OWNER_SIGNALS.messages, *CLOUD_SIGNALS.messages)
 
 
 def messages_used(params: Params) -> tuple[type[Message], ...]:

@@ -21,35 +21,8 @@ from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import AlignmentError, BadFrame, ColumnError, ParameterError
 from fedsift.methods.interaction import fixed_point as fixed
-from fedsift.methods.interaction import measures
-from fedsift.methods.interaction.messages import (
-    CLOUD_SIGNALS,
-    OWNER_SIGNALS,
-    CheckTerms,
-    ColumnKey,
-    EncryptedColumns,
-    EncryptedLabels,
-    Introduction,
-    MaskedColumns,
-    MaskedProducts,
-    MaskedTerms,
-    Mate,
-    MateColumn,
-    MateWanted,
-    Offer,
-    Params,
-    RelevanceTerms,
-    SealedCheck,
-    SealedRelevance,
-    SealedWeights,
-    Selected,
-    Setup,
-    ShuffledRelevance,
-    ShuffledTerms,
-    SquaresWanted,
-    Terms,
-    WeightTerms,
-)
+from fedsift.methods.interaction import measures, messages
+from fedsift.methods.interaction.messages import Params
 from fedsift.protocol import Network, handles
 from fedsift.protocol.resume import Resumable
 
@@ -68,7 +41,7 @@ def check_columns(table: PartyTable, measure: str) -> Floats:
     return table.numeric_matrix()
 
 
-class FeatureOwner(Resumable, name="feature owner", signals=OWNER_SIGNALS):
+class FeatureOwner(Resumable, name="feature owner", signals=messages.OWNER_SIGNALS):
     """Owns columns; encrypts them for the cloud and learns which of its features were selected."""
 
     def __init__(self, table: PartyTable, params: Params, checkpoints: Path | None = None) -> None:
@@ -96,8 +69,8 @@ class FeatureOwner(Resumable, name="feature owner", signals=OWNER_SIGNALS):
         """Features that are not constant."""
         return self._table.n_columns - self._n_constant
 
-    @handles(Introduction)
-    async def offer(self, ask: Introduction, net: Network) -> Offer:
+    @handles(messages.Introduction)
+    async def offer(self, ask: messages.Introduction, net: Network) -> messages.Offer:
         """Check that the job fits the own table, and say how many features there are."""
         if ask.n_rows != self._table.n_rows:
             raise AlignmentError(
@@ -111,10 +84,10 @@ class FeatureOwner(Resumable, name="feature owner", signals=OWNER_SIGNALS):
                 f"This party agreed to {self._params.measure!r}.",
                 "Run the same job at every party.",
             )
-        return Offer(self._table.n_columns, self._n_constant)
+        return messages.Offer(self._table.n_columns, self._n_constant)
 
-    @handles(ColumnKey)
-    async def send_columns(self, told: ColumnKey, net: Network) -> None:
+    @handles(messages.ColumnKey)
+    async def send_columns(self, told: messages.ColumnKey, net: Network) -> None:
         """Setup: encrypt every usable column and send it to the cloud, never to the label owner."""
         bits = fixed.scales_of(self._params.measure, self._table.n_rows).result_bits
         plan = plan_products(self._table.n_rows, 1, (self.n_usable,), bits)
@@ -124,18 +97,18 @@ class FeatureOwner(Resumable, name="feature owner", signals=OWNER_SIGNALS):
             scalars = Ciphertexts(told.keys.scheme, ())
             if measures.is_binary(self._params.measure):
                 scalars = self._holder.encrypt_scalars(self._own.scalars)
-        await net.tell("cloud server", EncryptedColumns(net.party, columns, scalars))
+        await net.tell("cloud server", messages.EncryptedColumns(net.party, columns, scalars))
 
-    @handles(MateWanted)
-    async def send_mate(self, ask: MateWanted, net: Network) -> MateColumn:
+    @handles(messages.MateWanted)
+    async def send_mate(self, ask: messages.MateWanted, net: Network) -> messages.MateColumn:
         """Stage 2: one of the own features was selected; repeat it over the slots."""
         if self._holder is None or not 0 <= ask.feature < self.n_usable:
             raise _unknown_feature(self.n_usable)
         with self.clock("encrypt"):
-            return MateColumn(self._holder.encrypt_mate(self._own.values[:, ask.feature]))
+            return messages.MateColumn(self._holder.encrypt_mate(self._own.values[:, ask.feature]))
 
-    @handles(Selected)
-    async def take_selection(self, told: Selected, net: Network) -> None:
+    @handles(messages.Selected)
+    async def take_selection(self, told: messages.Selected, net: Network) -> None:
         """Remember which of the own features were chosen."""
         n_features = self._table.n_columns
         if len(set(told.features)) != len(told.features) or not all(
@@ -175,7 +148,7 @@ class FeatureOwner(Resumable, name="feature owner", signals=OWNER_SIGNALS):
         }
 
 
-class CloudServer(Resumable, name="cloud server", signals=CLOUD_SIGNALS):
+class CloudServer(Resumable, name="cloud server", signals=messages.CLOUD_SIGNALS):
     """Computes on ciphertexts with one share of every number; holds no key and no data."""
 
     def __init__(
@@ -184,15 +157,15 @@ class CloudServer(Resumable, name="cloud server", signals=CLOUD_SIGNALS):
         self.keep_checkpoints(checkpoints, party, params)
         self._params = params
         self._kernel: ProductCloud | None = None
-        self._columns: dict[str, EncryptedColumns] = {}
+        self._columns: dict[str, messages.EncryptedColumns] = {}
         self._owners: list[tuple[str, int]] = []
         self._remaining: list[int] = []
         self._selected: list[int] = []
         self._masks: dict[str, Residues] = {}
         self._mate = -1
 
-    @handles(Setup)
-    async def set_up(self, told: Setup, net: Network) -> None:
+    @handles(messages.Setup)
+    async def set_up(self, told: messages.Setup, net: Network) -> None:
         """Keys and sizes; the plan is the same that the label owner made."""
         known = set(net.members("feature owner"))
         if not set(told.owners) <= known or len(told.owners) != len(told.n_features):
@@ -207,8 +180,8 @@ class CloudServer(Resumable, name="cloud server", signals=CLOUD_SIGNALS):
         self._kernel = join_products(told.keys, plan)
         self._ring = Residue(plan.moduli)
 
-    @handles(EncryptedColumns)
-    async def take_columns(self, told: EncryptedColumns, net: Network) -> None:
+    @handles(messages.EncryptedColumns)
+    async def take_columns(self, told: messages.EncryptedColumns, net: Network) -> None:
         """Checked and kept until the labels come."""
         places = [i for i, (owner, _) in enumerate(self._owners) if owner == told.owner]
         if len(places) != 1 or told.owner in self._columns:
@@ -221,8 +194,10 @@ class CloudServer(Resumable, name="cloud server", signals=CLOUD_SIGNALS):
             self._ready().take_columns(told.columns, places[0])
         self._columns[told.owner] = told
 
-    @handles(EncryptedLabels)
-    async def class_sums(self, told: EncryptedLabels, net: Network) -> MaskedColumns:
+    @handles(messages.EncryptedLabels)
+    async def class_sums(
+        self, told: messages.EncryptedLabels, net: Network
+    ) -> messages.MaskedColumns:
         """Stage 1: masked columns and corrections of all features."""
         kernel = self._ready()
         every = range(kernel.plan.n_features)
@@ -233,7 +208,7 @@ class CloudServer(Resumable, name="cloud server", signals=CLOUD_SIGNALS):
             masked, corrections, masks = kernel.masked_sums(every)
             self._masks["sums"] = with_total(self._ring, masks)
             scalars = self._mask_scalars()
-        return MaskedColumns(masked, corrections, scalars)
+        return messages.MaskedColumns(masked, corrections, scalars)
 
     def _mask_scalars(self) -> Ciphertexts:
         """Factors of entropies become shares as well."""
@@ -247,43 +222,45 @@ class CloudServer(Resumable, name="cloud server", signals=CLOUD_SIGNALS):
         self._masks["scalars"] = masks.reshape(len(masks), -1, width)
         return sealed
 
-    @handles(SquaresWanted)
-    async def squares(self, ask: SquaresWanted, net: Network) -> MaskedProducts:
+    @handles(messages.SquaresWanted)
+    async def squares(self, ask: messages.SquaresWanted, net: Network) -> messages.MaskedProducts:
         """Class sums of all squared columns."""
         with self.clock("evaluate"):
             every = range(self._ready().plan.n_features)
             masked, corrections, masks = self._ready().masked_sums(every, squared=True)
             self._masks["squares"] = with_total(self._ring, masks)
-        return MaskedProducts(masked, corrections)
+        return messages.MaskedProducts(masked, corrections)
 
-    @handles(CheckTerms)
-    async def check_binary(self, told: CheckTerms, net: Network) -> SealedCheck:
+    @handles(messages.CheckTerms)
+    async def check_binary(self, told: messages.CheckTerms, net: Network) -> messages.SealedCheck:
         """``sum x^2 - x`` is zero for binary columns only; a random factor hides how far off."""
         ring = self._ring
         excess = not_binary(ring, self._masks["squares"], self._masks["sums"])
         factors = ring.uniform(excess.shape[1:])
         with self.clock("evaluate"):
             sealed = self._ready().inner(told.terms, factors, ring.multiply(factors, excess))
-        return SealedCheck(sealed)
+        return messages.SealedCheck(sealed)
 
-    @handles(Mate)
-    async def products(self, told: Mate, net: Network) -> MaskedProducts:
+    @handles(messages.Mate)
+    async def products(self, told: messages.Mate, net: Network) -> messages.MaskedProducts:
         """Stage 2: products of the selected column with every remaining one."""
         kernel = self._ready()
         if told.feature not in self._remaining:
             raise _unknown_feature(kernel.plan.n_features)
         owner, number = self._owner_of(told.feature)
-        (mate,) = await net.ask("feature owner", {owner: MateWanted(number)}, MateColumn)
+        (mate,) = await net.ask(
+            "feature owner", {owner: messages.MateWanted(number)}, messages.MateColumn
+        )
         self._remaining.remove(told.feature)
         self._selected.append(told.feature)
         self._mate = told.feature
         with self.clock("evaluate"):
             masked, corrections, masks = kernel.masked_sums(self._remaining, mate.column)
             self._masks["products"] = with_total(self._ring, masks)
-        return MaskedProducts(masked, corrections)
+        return messages.MaskedProducts(masked, corrections)
 
-    @handles(Terms)
-    async def keep_shared(self, told: Terms, net: Network) -> MaskedTerms:
+    @handles(messages.Terms)
+    async def keep_shared(self, told: messages.Terms, net: Network) -> messages.MaskedTerms:
         """A computation whose result nobody may see yet."""
         with self.clock("evaluate"):
             if told.step == "information":
@@ -299,17 +276,21 @@ class CloudServer(Resumable, name="cloud server", signals=CLOUD_SIGNALS):
                 self._masks["gain"] = self._ring.add(masks, self._ring.negate(both))
             else:
                 raise _unknown_step(told.step)
-        return MaskedTerms(sealed)
+        return messages.MaskedTerms(sealed)
 
-    @handles(RelevanceTerms)
-    async def relevance(self, told: RelevanceTerms, net: Network) -> SealedRelevance:
+    @handles(messages.RelevanceTerms)
+    async def relevance(
+        self, told: messages.RelevanceTerms, net: Network
+    ) -> messages.SealedRelevance:
         """End of stage 1: the sums open to one relevance per feature."""
-        return SealedRelevance(self._open_relevance(told.terms))
+        return messages.SealedRelevance(self._open_relevance(told.terms))
 
-    @handles(ShuffledTerms)
-    async def shuffled(self, told: ShuffledTerms, net: Network) -> ShuffledRelevance:
+    @handles(messages.ShuffledTerms)
+    async def shuffled(
+        self, told: messages.ShuffledTerms, net: Network
+    ) -> messages.ShuffledRelevance:
         """The same for shuffled labels."""
-        return ShuffledRelevance(self._open_relevance(told.terms))
+        return messages.ShuffledRelevance(self._open_relevance(told.terms))
 
     def _open_relevance(self, terms: Ciphertexts) -> Ciphertexts:
         with self.clock("evaluate"):
@@ -320,8 +301,8 @@ class CloudServer(Resumable, name="cloud server", signals=CLOUD_SIGNALS):
                 factors = self._alone_factors()
             return self._open(terms, factors, (1, 3), self._scales.relevance_bits)
 
-    @handles(WeightTerms)
-    async def weights(self, told: WeightTerms, net: Network) -> SealedWeights:
+    @handles(messages.WeightTerms)
+    async def weights(self, told: messages.WeightTerms, net: Network) -> messages.SealedWeights:
         """End of a round: the sums open to one weight per remaining feature."""
         with self.clock("evaluate"):
             if measures.is_binary(self._params.measure):
@@ -332,10 +313,10 @@ class CloudServer(Resumable, name="cloud server", signals=CLOUD_SIGNALS):
             else:
                 factors = taylor_factors(self._ring, self._masks["covariance"], 2)
             sealed = self._open(told.terms, factors, (1, 3), self._scales.weight_bits)
-        return SealedWeights(sealed)
+        return messages.SealedWeights(sealed)
 
     def _alone_factors(self) -> Residues:
-        degree = len(measures.polynomial(self._params.measure)) - 1
+        degree = len(measures.TAYLOR) - 1
         if not measures.is_binary(self._params.measure):
             degree = 2
         return taylor_factors(self._ring, self._masks["sums"], degree)
@@ -353,7 +334,7 @@ class CloudServer(Resumable, name="cloud server", signals=CLOUD_SIGNALS):
         mine = sums[:, self._remaining]
         mate = np.broadcast_to(sums[:, [self._mate]], mine.shape)
         cells = shared_cells(ring, both, mine, mate)
-        degree = len(measures.polynomial(self._params.measure)) - 1
+        degree = len(measures.TAYLOR) - 1
         return taylor_factors(ring, cells, degree)
 
     def _answer(

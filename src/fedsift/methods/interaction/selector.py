@@ -13,18 +13,13 @@ from fedsift.data.remote_table import local_only
 from fedsift.errors import ParameterError
 from fedsift.methods.base import number_to_select, scores_in_order
 from fedsift.methods.checks import check_choices
-from fedsift.methods.execution import (
-    PreparedRun,
-    build_result,
-    history_of,
-    policies_for,
-    rows_of,
-)
+from fedsift.methods.execution import PreparedRun, build_result, history_of, policies_for, rows_of
 from fedsift.methods.interaction import label_owner as interaction
 from fedsift.methods.interaction.fixed_point import scales_of
 from fedsift.methods.interaction.measures import SECURE
 from fedsift.methods.interaction.messages import Params, messages_used
 from fedsift.methods.interaction.parties import check_columns
+from fedsift.methods.naming import named
 from fedsift.methods.needs import ResultNeeds
 from fedsift.methods.running import MethodSelector
 
@@ -45,10 +40,9 @@ class InteractionSelector(MethodSelector):
     n_features_to_select : int, float or "auto"
         A number, a share of all features, or ``"auto"``: stop when the best remaining feature no
         longer beats what shuffled labels reach. The default 10 keeps all if there are fewer.
-    measure : {"miw", "paper", "paper_sum", "poly8"}
-        ``miw`` works on moments of standardised columns. The others cut columns at their mean:
-        ``paper`` is the published measure with its sign corrected, ``paper_sum`` has the usual sum
-        of entropies below symmetric uncertainty, ``poly8`` a closer logarithm.
+    measure : {"miw", "paper"}
+        ``miw`` works on moments of standardised columns. ``paper`` is the published measure with
+        its sign corrected; it cuts columns at their mean.
     checkpoint : path, optional
         Directory in which every party keeps its own state while the run goes on. If it holds an
         interrupted run of the same job, ``fit`` continues there.
@@ -244,18 +238,7 @@ class InteractionSelector(MethodSelector):
             federation,
             prepared,
             outcome,
-            selected={
-                party: [names[party][i] for i in chosen]
-                for party, chosen in ranking.selected.items()
-            },
-            scores={
-                party: dict(zip(names[party], values.tolist(), strict=True))
-                for party, values in ranking.scores.items()
-            },
-            ranking={
-                party: dict(zip(names[party], ranks.tolist(), strict=True))
-                for party, ranks in ranking.ranks.items()
-            },
+            **named(ranking, names),
             history=_course(ranking, names) + list(history_of(outcome.transcript)),
             parameters={
                 "measure": params.measure,

@@ -17,35 +17,11 @@ import numpy.typing as npt
 from fedsift.crypto.vectors.api import VectorEvaluator
 from fedsift.data.state_files import State
 from fedsift.errors import BadFrame, UndeclaredFlow
-from fedsift.methods.vfps import zero_shares
+from fedsift.methods.vfps import messages, zero_shares
 from fedsift.methods.vfps.blinding import LoadedParts, alignment, join_sums
 from fedsift.methods.vfps.distances import Params
 from fedsift.methods.vfps.fagin import SubRankings as SeenRows
-from fedsift.methods.vfps.messages import (
-    AGGREGATOR_SIGNALS,
-    FORMS,
-    BlockWanted,
-    Candidates,
-    CandidatesWanted,
-    Collected,
-    CommonRows,
-    DepthWanted,
-    GroupsWanted,
-    NearestRows,
-    NearestWanted,
-    Opening,
-    PartialDistances,
-    PartsWanted,
-    RankingWanted,
-    RoundedParts,
-    RoundedWanted,
-    Stop,
-    SubRankings,
-    Sums,
-    TieDepths,
-    divided,
-    joined,
-)
+from fedsift.methods.vfps.messages import divided, joined
 from fedsift.methods.vfps.participant import Participant, known_members, padded, too_early
 from fedsift.methods.vfps.rounded_order import RoundedOrder
 from fedsift.protocol import Network, PublicArray, handles
@@ -70,7 +46,7 @@ class _Batch:
     told: list[frozenset[str]] = field(default_factory=list)
 
 
-class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
+class Aggregator(Resumable, name="aggregator", signals=messages.AGGREGATOR_SIGNALS):
     """Neutral: no data, no key. Adds up ciphertexts and sees rankings of pseudo-ids only."""
 
     def __init__(
@@ -86,8 +62,8 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
         self._left = 0
         self._left_before: int | None = None
 
-    @handles(Opening)
-    async def open(self, told: Opening, net: Network) -> None:
+    @handles(messages.Opening)
+    async def open(self, told: messages.Opening, net: Network) -> None:
         """Take the leader's public key."""
         self._evaluator = join_sums(told.keys)
         self._n_rows = told.n_rows
@@ -102,14 +78,14 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
         """A resumed run has no larger budget."""
         self._left_before = saved["left"]
 
-    @handles(RankingWanted)
-    async def rank(self, ask: RankingWanted, net: Network) -> CommonRows:
+    @handles(messages.RankingWanted)
+    async def rank(self, ask: messages.RankingWanted, net: Network) -> messages.CommonRows:
         """Read the sub-rankings further down; tell which rows all members have listed by now."""
         runs = ask.runs.array().tolist()
         members = known_members(ask.members, net)
         batch = self._batches.setdefault(ask.chunk, _Batch(members))
-        wanted = BlockWanted(ask.runs, ask.depth)
-        replies = await net.ask("participant", dict.fromkeys(members, wanted), SubRankings)
+        wanted = messages.BlockWanted(ask.runs, ask.depth)
+        replies = await net.ask("participant", dict.fromkeys(members, wanted), messages.SubRankings)
         with self.clock("evaluate"):
             for number, (member, reply) in enumerate(zip(members, replies, strict=True)):
                 with errors_belong_to(member, "BlockWanted", 0):
@@ -119,7 +95,7 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
             common = [batch.seen[run].new_common() for run in runs]
         ids, lengths = joined([rows for rows, _ in common])
         depths, _ = joined([depths for _, depths in common])
-        return CommonRows(ids, depths, lengths)
+        return messages.CommonRows(ids, depths, lengths)
 
     def _extend(self, batch: _Batch, run: int, number: int, block: Integers, depth: int) -> None:
         seen = batch.seen.setdefault(run, SeenRows(self._n_rows, len(batch.members)))
@@ -133,8 +109,8 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
             )
         seen.extend(number, block)
 
-    @handles(NearestWanted)
-    async def nearest(self, ask: NearestWanted, net: Network) -> NearestRows:
+    @handles(messages.NearestWanted)
+    async def nearest(self, ask: messages.NearestWanted, net: Network) -> messages.NearestRows:
         """Name the next rows in the order of the group's rounded distances."""
         runs = ask.runs.array().tolist()
         batch = self._batches.setdefault(
@@ -143,11 +119,15 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
         new = [run for run in runs if run not in batch.orders]
         if new:
             await self._add_rounded(batch, new, net)
-        return NearestRows(*joined([batch.orders[run].block(ask.depth) for run in runs]))
+        return messages.NearestRows(*joined([batch.orders[run].block(ask.depth) for run in runs]))
 
     async def _add_rounded(self, batch: _Batch, runs: list[int], net: Network) -> None:
-        wanted = RoundedWanted(batch.members, PublicArray.of(np.array(runs, dtype=np.int64)))
-        replies = await net.ask("participant", dict.fromkeys(batch.members, wanted), RoundedParts)
+        wanted = messages.RoundedWanted(
+            batch.members, PublicArray.of(np.array(runs, dtype=np.int64))
+        )
+        replies = await net.ask(
+            "participant", dict.fromkeys(batch.members, wanted), messages.RoundedParts
+        )
         shape = (len(runs), zero_shares.n_words(self._n_rows))
         arrays = []
         for member, reply in zip(batch.members, replies, strict=True):
@@ -158,8 +138,8 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
                 sums = zero_shares.total([array[line] for array in arrays], self._n_rows)
                 batch.orders[run] = RoundedOrder(sums, len(batch.members))
 
-    @handles(Stop)
-    async def cut(self, ask: Stop, net: Network) -> Candidates:
+    @handles(messages.Stop)
+    async def cut(self, ask: messages.Stop, net: Network) -> messages.Candidates:
         """The lists are long enough: say what stands in them."""
         batch, runs = self._batch(ask.chunk), ask.runs.array().tolist()
         if not set(runs) <= set(batch.orders if batch.rounded else batch.seen):
@@ -173,14 +153,16 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
         else:
             candidates = await self._between_ties(batch, ask, runs, net)
         batch.candidates |= dict(zip(runs, candidates, strict=True))
-        return Candidates(*joined(candidates))
+        return messages.Candidates(*joined(candidates))
 
     async def _between_ties(
-        self, batch: _Batch, ask: Stop, runs: list[int], net: Network
+        self, batch: _Batch, ask: messages.Stop, runs: list[int], net: Network
     ) -> list[Integers]:
         """Rows seen in any sub-ranking, which is cut between different distances."""
-        wanted = DepthWanted(ask.runs, ask.depths)
-        replies = await net.ask("participant", dict.fromkeys(batch.members, wanted), TieDepths)
+        wanted = messages.DepthWanted(ask.runs, ask.depths)
+        replies = await net.ask(
+            "participant", dict.fromkeys(batch.members, wanted), messages.TieDepths
+        )
         ends = np.stack([reply.depths.array(shape=(len(runs),)) for reply in replies])
         candidates = []
         for position, run in enumerate(runs):
@@ -190,8 +172,8 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
             candidates.append(seen.candidates(cuts))
         return candidates
 
-    @handles(PartsWanted)
-    async def collect(self, ask: PartsWanted, net: Network) -> Collected:
+    @handles(messages.PartsWanted)
+    async def collect(self, ask: messages.PartsWanted, net: Network) -> messages.Collected:
         """Have the members send their parts of the distances to the candidates, or to all rows."""
         runs = ask.runs.array().tolist()
         batch = self._batches.setdefault(ask.chunk, _Batch(known_members(ask.members, net)))
@@ -206,28 +188,28 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
             sizes = [len(rows) for rows in candidates]
             ids, lengths = joined(candidates)
         batch.n_distances = sum(sizes) - len(runs)  # that of a query to itself says nothing
-        wanted = CandidatesWanted(ask.runs, ids, lengths, ask.all_rows)
+        wanted = messages.CandidatesWanted(ask.runs, ids, lengths, ask.all_rows)
         await self._load(batch, wanted, sizes, net)
         batch.candidates.clear()
-        return Collected()
+        return messages.Collected()
 
     async def _load(
-        self, batch: _Batch, wanted: CandidatesWanted, sizes: Sequence[int], net: Network
+        self, batch: _Batch, wanted: messages.CandidatesWanted, sizes: Sequence[int], net: Network
     ) -> None:
         evaluator = self._joined_evaluator()
         replies = await net.ask(
-            "participant", dict.fromkeys(batch.members, wanted), PartialDistances
+            "participant", dict.fromkeys(batch.members, wanted), messages.PartialDistances
         )
         batch.segments = tuple(padded(size, alignment(evaluator)) for size in sizes)
         sealed = {m: r.distances for m, r in zip(batch.members, replies, strict=True)}
         with self.clock("evaluate"):
             batch.parts = LoadedParts(evaluator, sealed, sum(batch.segments))
 
-    @handles(GroupsWanted)
-    async def add_up(self, ask: GroupsWanted, net: Network) -> Sums:
+    @handles(messages.GroupsWanted)
+    async def add_up(self, ask: messages.GroupsWanted, net: Network) -> messages.Sums:
         """Blinded sums of groups, if what they have in common is what was declared."""
         batch = self._batch(ask.chunk)
-        if batch.parts is None or ask.form not in FORMS:
+        if batch.parts is None or ask.form not in messages.FORMS:
             raise too_early("sums", "the distances of that chunk")
         leader = net.members("leader")[0]
         others = [frozenset(group) - {leader} for group in ask.groups]
@@ -239,7 +221,7 @@ class Aggregator(Resumable, name="aggregator", signals=AGGREGATOR_SIGNALS):
             sums = tuple(batch.parts.blinded(group, batch.segments) for group in ask.groups)
         if ask.last:
             del self._batches[ask.chunk]
-        return FORMS[ask.form](sums)
+        return messages.FORMS[ask.form](sums)
 
     def _check_form(self, form: str, groups: Sequence[frozenset[str]], batch: _Batch) -> None:
         """The leader cannot have more than it declares: policies rely on the declared form."""

@@ -70,34 +70,13 @@ from fedsift.data.remote_table import is_remote
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
-from fedsift.methods.vfps import blinding, search
+from fedsift.methods.vfps import blinding, messages, search
 from fedsift.methods.vfps.aggregator import Aggregator, Participant
 from fedsift.methods.vfps.candidates import CandidateBook, ScoreBook, too_few_rows
 from fedsift.methods.vfps.distances import Params, check_cap, most_distances
 from fedsift.methods.vfps.fagin import FIRST_BLOCK, stop_depth
 from fedsift.methods.vfps.knn_mi import Alike, neighbours_wanted, term
-from fedsift.methods.vfps.messages import (
-    AGGREGATOR_SIGNALS,
-    FORMS,
-    MESSAGES,
-    PARTICIPANT_SIGNALS,
-    Candidates,
-    Choice,
-    Collected,
-    CommonRows,
-    GroupsWanted,
-    Introduction,
-    Joined,
-    NearestRows,
-    NearestWanted,
-    Opening,
-    PartsWanted,
-    Queries,
-    RankingWanted,
-    SharedSecret,
-    Stop,
-    divided,
-)
+from fedsift.methods.vfps.messages import divided
 from fedsift.methods.vfps.search import Found, Group, Players
 from fedsift.protocol import Network, Protocol, PublicArray, RemoteRole, Role
 from fedsift.protocol.network import errors_belong_to
@@ -129,7 +108,11 @@ class Selection:
     remarks: tuple[str, ...]
 
 
-class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGREGATOR_SIGNALS)):
+class Leader(
+    ResumableDriver,
+    name="leader",
+    signals=(messages.PARTICIPANT_SIGNALS, messages.AGGREGATOR_SIGNALS),
+):
     """Owns the label and the only secret key; scores groups and chooses participants."""
 
     def __init__(
@@ -172,7 +155,7 @@ class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGRE
         for entry in found.history:
             self.note(**entry)
 
-        chosen = {name: Choice(name in found.selected) for name in names}
+        chosen = {name: messages.Choice(name in found.selected) for name in names}
         await net.tell("participant", chosen)
         await self.finish(net)
         stats = {
@@ -204,8 +187,10 @@ class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGRE
     async def _introduce(self, net: Network) -> None:
         """Make keys, and deal the secret of the shuffles under pairwise keys."""
         names = net.members("participant")
-        hello = Introduction(self._n_rows, len(names), self._params.k, self._params.strategy)
-        replies = await net.ask("participant", hello, Joined)
+        hello = messages.Introduction(
+            self._n_rows, len(names), self._params.k, self._params.strategy
+        )
+        replies = await net.ask("participant", hello, messages.Joined)
         key, secrets = MaskingKey.generate(), {}
         # The widest party decides the scale that all use.
         caps = {name: reply.cap_bits for name, reply in zip(names, replies, strict=True)}
@@ -214,12 +199,12 @@ class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGRE
             with errors_belong_to(name, "Introduction", 1):
                 check_cap(reply.cap_bits)
                 sealed = deal(self._secret, key, reply.key)
-            secrets[name] = SharedSecret(key.public, sealed, self._owner.keys, cap)
+            secrets[name] = messages.SharedSecret(key.public, sealed, self._owner.keys, cap)
         await net.tell("participant", secrets)
         caps.pop(self._own or "", None)
         most = most_distances(caps.values(), self._n_rows)
         self._book.grant(most)
-        await net.tell(AGGREGATOR, Opening(self._n_rows, most, self._owner.keys))
+        await net.tell(AGGREGATOR, messages.Opening(self._n_rows, most, self._owner.keys))
 
     async def _search(self, net: Network) -> Found:
         params, players, wanted = self._params, self._players, self._params.n_participants
@@ -315,7 +300,7 @@ class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGRE
         first, number = self._n_runs, self._n_chunks
         self._n_runs += len(queries)
         self._n_chunks += 1
-        told = Queries(first, PublicArray.of(np.array(queries, dtype=np.int64)))
+        told = messages.Queries(first, PublicArray.of(np.array(queries, dtype=np.int64)))
         await net.tell("participant", dict.fromkeys(members, told))
         runs = np.arange(first, first + len(queries))
         rows: list[Integers | None] = [None] * len(queries)
@@ -331,8 +316,8 @@ class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGRE
         if not sizes:
             return _Chunk(number, [], [], [])
         wanted = PublicArray.of(runs[: len(sizes)])
-        ask = PartsWanted(number, members, wanted, search == "all rows")
-        await net.ask(AGGREGATOR, ask, Collected)
+        ask = messages.PartsWanted(number, members, wanted, search == "all rows")
+        await net.ask(AGGREGATOR, ask, messages.Collected)
         segments = [-(-size // self._step) * self._step for size in sizes]
         self._n_slots += sum(segments) * len(members)
         return _Chunk(number, queries[: len(sizes)], rows, segments)
@@ -345,8 +330,10 @@ class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGRE
         Fagin counts the rows seen in all sub-rankings and how deep; rounded sums have one order.
         """
         rounded = self._book.search_by(len(members)) == "rounded"
-        wanted = NearestWanted if rounded else RankingWanted
-        answer: type[NearestRows | CommonRows] = NearestRows if rounded else CommonRows
+        wanted = messages.NearestWanted if rounded else messages.RankingWanted
+        answer: type[messages.NearestRows | messages.CommonRows] = (
+            messages.NearestRows if rounded else messages.CommonRows
+        )
         orders = {run: SecretOrder(self._secret, run, self._n_rows).row_of for run in queries}
         alike = {run: self._alike(query) for run, query in queries.items()}
         found: dict[int, list[Integers]] = {run: [] for run in queries}
@@ -363,7 +350,7 @@ class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGRE
                     n_read[run] + np.arange(1, len(some) + 1)
                     for run, some in zip(pending, ids, strict=True)
                 ]
-                if isinstance(reply, CommonRows):
+                if isinstance(reply, messages.CommonRows):
                     ranks = divided(reply.depths, reply.lengths, len(pending))
                 for run, some, rank in zip(pending, ids, ranks, strict=True):
                     n_read[run] += len(some)
@@ -377,8 +364,8 @@ class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGRE
             depth *= 2
         runs = np.array(list(queries), dtype=np.int64)
         cut = PublicArray.of(np.array([depths[run] for run in queries]))
-        stopped = Stop(number, PublicArray.of(runs), cut)
-        told = (await net.ask(AGGREGATOR, stopped, Candidates))[0]
+        stopped = messages.Stop(number, PublicArray.of(runs), cut)
+        told = (await net.ask(AGGREGATOR, stopped, messages.Candidates))[0]
         with errors_belong_to(AGGREGATOR, "Stop", 0):
             ids = divided(told.ids, told.lengths, len(runs))
         return [orders[run][some] for run, some in zip(queries, ids, strict=True)]
@@ -401,8 +388,10 @@ class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGRE
         terms: dict[Group, Floats] = {}
         batches = self._batches(groups, max(1, (1 << 21) // max(1, length)))
         for i, (form, batch) in enumerate(batches):
-            ask = GroupsWanted(chunk.number, tuple(batch), form, last and i == len(batches) - 1)
-            reply = (await net.ask(AGGREGATOR, ask, FORMS[form]))[0]
+            ask = messages.GroupsWanted(
+                chunk.number, tuple(batch), form, last and i == len(batches) - 1
+            )
+            reply = (await net.ask(AGGREGATOR, ask, messages.FORMS[form]))[0]
             with self.clock("decrypt"), errors_belong_to(AGGREGATOR, "GroupsWanted", 0):
                 for group, sealed in zip(batch, reply.sums, strict=True):
                     vector = blinding.open_vector(self._owner, sealed, length)
@@ -428,7 +417,9 @@ class Leader(ResumableDriver, name="leader", signals=(PARTICIPANT_SIGNALS, AGGRE
         return kept, self._labels.rows(query)[rows[kept]], self._labels.size(query)
 
 
-PROTOCOL = Protocol(name="vfps", messages=MESSAGES, roles=(Leader, Participant, Aggregator))
+PROTOCOL = Protocol(
+    name="vfps", messages=messages.MESSAGES, roles=(Leader, Participant, Aggregator)
+)
 
 
 def build_nodes(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadFrame
 from fedsift.methods.vfps.distances import Params
-from fedsift.protocol import MaskedArray, Message, PublicArray, message
+from fedsift.protocol import MaskedArray, Message, PublicArray, message, messages_in
 from fedsift.protocol.resume import signals_between
 
 Integers = npt.NDArray[np.int64]
@@ -204,31 +204,6 @@ class TieDepths(Message, frozen=True):
 
 
 @message(
-    flow="aggregator -> participant",
-    reveals="candidates: which rows may be among the nearest ones of the group",
-    about="participant",
-)
-class CandidatesWanted(Message, frozen=True):
-    """Pseudo-ids whose distances are needed; without any, those of all rows."""
-
-    runs: PublicArray
-    ids: PublicArray
-    lengths: PublicArray
-    all_rows: bool
-
-
-@message(
-    flow="participant -> aggregator",
-    reveals="nothing: parts of distances under the leader's key, which the receiver cannot open",
-    key="leader",
-)
-class PartialDistances(Message, frozen=True):
-    """One party's part of the squared distance to each candidate, many queries per ciphertext."""
-
-    distances: Ciphertexts
-
-
-@message(
     flow="aggregator -> leader",
     reveals="candidates: which rows may be among the nearest ones of the group",
     about="participant",
@@ -251,6 +226,31 @@ class PartsWanted(Message, frozen=True):
     members: tuple[str, ...]
     runs: PublicArray
     all_rows: bool
+
+
+@message(
+    flow="aggregator -> participant",
+    reveals="candidates: which rows may be among the nearest ones of the group",
+    about="participant",
+)
+class CandidatesWanted(Message, frozen=True):
+    """Pseudo-ids whose distances are needed; without any, those of all rows."""
+
+    runs: PublicArray
+    ids: PublicArray
+    lengths: PublicArray
+    all_rows: bool
+
+
+@message(
+    flow="participant -> aggregator",
+    reveals="nothing: parts of distances under the leader's key, which the receiver cannot open",
+    key="leader",
+)
+class PartialDistances(Message, frozen=True):
+    """One party's part of the squared distance to each candidate, many queries per ciphertext."""
+
+    distances: Ciphertexts
 
 
 @message(flow="aggregator -> leader", reveals="nothing: the distances are there")
@@ -350,34 +350,8 @@ FORMS: dict[str, type[Sums]] = {
 PARTICIPANT_SIGNALS = signals_between("leader", "participant")
 AGGREGATOR_SIGNALS = signals_between("leader", "aggregator", "Aggregator")
 
-MESSAGES: tuple[type[Message], ...] = (
-    Introduction,
-    Joined,
-    SharedSecret,
-    Opening,
-    Queries,
-    RankingWanted,
-    BlockWanted,
-    SubRankings,
-    CommonRows,
-    NearestWanted,
-    RoundedWanted,
-    RoundedParts,
-    NearestRows,
-    Stop,
-    DepthWanted,
-    TieDepths,
-    Candidates,
-    PartsWanted,
-    CandidatesWanted,
-    PartialDistances,
-    Collected,
-    GroupsWanted,
-    GroupDistances,
-    AllRowDistances,
-    PairedGroupDistances,
-    SinglePartyDistances,
-    Choice,
+MESSAGES = (
+    *messages_in(__name__),
     *PARTICIPANT_SIGNALS.messages,
     *AGGREGATOR_SIGNALS.messages,
 )

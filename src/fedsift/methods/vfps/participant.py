@@ -18,26 +18,9 @@ from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import AlignmentError, BadFrame, ParameterError, UndeclaredFlow
 from fedsift.methods.vfps import distances as local
-from fedsift.methods.vfps import zero_shares
+from fedsift.methods.vfps import messages, zero_shares
 from fedsift.methods.vfps.blinding import alignment, join_sums, seal_vector
-from fedsift.methods.vfps.messages import (
-    PARTICIPANT_SIGNALS,
-    BlockWanted,
-    CandidatesWanted,
-    Choice,
-    DepthWanted,
-    Introduction,
-    Joined,
-    PartialDistances,
-    Queries,
-    RoundedParts,
-    RoundedWanted,
-    SharedSecret,
-    SubRankings,
-    TieDepths,
-    divided,
-    joined,
-)
+from fedsift.methods.vfps.messages import divided, joined
 from fedsift.protocol import MaskedArray, Network, PublicArray, handles
 from fedsift.protocol.resume import Resumable
 
@@ -49,7 +32,7 @@ def padded(size: int, step: int) -> int:
     return -(-size // step) * step
 
 
-class Participant(Resumable, name="participant", signals=PARTICIPANT_SIGNALS):
+class Participant(Resumable, name="participant", signals=messages.PARTICIPANT_SIGNALS):
     """Owns columns; ranks rows and encrypts its part of distances under the leader's key."""
 
     def __init__(
@@ -71,8 +54,8 @@ class Participant(Resumable, name="participant", signals=PARTICIPANT_SIGNALS):
         self._groups: dict[int, list[str]] = {}
         self._selected: bool | None = None
 
-    @handles(Introduction)
-    async def join(self, ask: Introduction, net: Network) -> Joined:
+    @handles(messages.Introduction)
+    async def join(self, ask: messages.Introduction, net: Network) -> messages.Joined:
         """Check that the job fits the own table and settings; make a key for the shuffle."""
         if ask.n_rows != self._table.n_rows:
             raise AlignmentError(
@@ -88,10 +71,10 @@ class Participant(Resumable, name="participant", signals=PARTICIPANT_SIGNALS):
                 "Run the same job at every party.",
             )
         self._n_participants = ask.n_participants
-        return Joined(self._key.public, local.cap_bits(self._matrix.shape[1]))
+        return messages.Joined(self._key.public, local.cap_bits(self._matrix.shape[1]))
 
-    @handles(SharedSecret)
-    async def take_secret(self, told: SharedSecret, net: Network) -> None:
+    @handles(messages.SharedSecret)
+    async def take_secret(self, told: messages.SharedSecret, net: Network) -> None:
         """The secret of all shuffles, and the key to encrypt under."""
         self._secret = shuffle.receive(told.secret, self._key, told.dealer)
         self._evaluator = join_sums(told.keys)
@@ -103,8 +86,8 @@ class Participant(Resumable, name="participant", signals=PARTICIPANT_SIGNALS):
                 "Use fewer columns, or run the same job at every party.",
             )
 
-    @handles(Queries)
-    async def take_queries(self, told: Queries, net: Network) -> None:
+    @handles(messages.Queries)
+    async def take_queries(self, told: messages.Queries, net: Network) -> None:
         """Note the next query rows; a row comes once where groups must stay separate."""
         rows = told.rows.array()
         known = self._finished.union(self._rows.values())
@@ -136,23 +119,27 @@ class Participant(Resumable, name="participant", signals=PARTICIPANT_SIGNALS):
         # The leader's own columns are no secret from it and may stand in several groups.
         return self._params.separate and net.party not in net.members("leader")
 
-    @handles(BlockWanted)
-    async def block(self, ask: BlockWanted, net: Network) -> SubRankings:
+    @handles(messages.BlockWanted)
+    async def block(self, ask: messages.BlockWanted, net: Network) -> messages.SubRankings:
         """The next block of every sub-ranking."""
         with self.clock("rank"):
             runs = ask.runs.array().tolist()
-            return SubRankings(*joined([self._ranking(run).block(ask.depth) for run in runs]))
+            return messages.SubRankings(
+                *joined([self._ranking(run).block(ask.depth) for run in runs])
+            )
 
-    @handles(DepthWanted)
-    async def tie_depths(self, ask: DepthWanted, net: Network) -> TieDepths:
+    @handles(messages.DepthWanted)
+    async def tie_depths(self, ask: messages.DepthWanted, net: Network) -> messages.TieDepths:
         """Depths moved to the end of their ties."""
         runs = ask.runs.array().tolist()
         depths = ask.depths.array(shape=(len(runs),)).tolist()
         ends = [self._ranking(run).tie_end(d) for run, d in zip(runs, depths, strict=True)]
-        return TieDepths(PublicArray.of(np.array(ends, dtype=np.int64)))
+        return messages.TieDepths(PublicArray.of(np.array(ends, dtype=np.int64)))
 
-    @handles(RoundedWanted)
-    async def rounded_parts(self, ask: RoundedWanted, net: Network) -> RoundedParts:
+    @handles(messages.RoundedWanted)
+    async def rounded_parts(
+        self, ask: messages.RoundedWanted, net: Network
+    ) -> messages.RoundedParts:
         """Rounded parts of all distances, masked so that only the group's sum can be read."""
         runs, members = ask.runs.array().tolist(), known_members(ask.members, net)
         if self._rounded & set(runs) or len(set(runs)) < len(runs):
@@ -173,7 +160,7 @@ class Participant(Resumable, name="participant", signals=PARTICIPANT_SIGNALS):
                 context = f"rounded distances of run {run}"
                 lines.append(zero_shares.masked(numbers, self._secret, context, members, net.party))
             width = zero_shares.n_words(self._table.n_rows)
-            return RoundedParts(MaskedArray.of(np.stack(lines).reshape(len(runs), width)))
+            return messages.RoundedParts(MaskedArray.of(np.stack(lines).reshape(len(runs), width)))
 
     def _note_groups(self, rows: list[int], members: list[str], net: Network) -> None:
         """Refuse another group for a query that an interrupted run had begun."""
@@ -186,8 +173,10 @@ class Participant(Resumable, name="participant", signals=PARTICIPANT_SIGNALS):
         self._groups |= dict.fromkeys(rows, members)
         self.add_to_checkpoint(net, groups=self._groups)  # before the answer leaves
 
-    @handles(CandidatesWanted)
-    async def parts(self, ask: CandidatesWanted, net: Network) -> PartialDistances:
+    @handles(messages.CandidatesWanted)
+    async def parts(
+        self, ask: messages.CandidatesWanted, net: Network
+    ) -> messages.PartialDistances:
         """Encrypt the own part of the distances to the candidates, many queries together."""
         runs = ask.runs.array().tolist()
         evaluator = self._joined_evaluator()
@@ -202,10 +191,10 @@ class Participant(Resumable, name="participant", signals=PARTICIPANT_SIGNALS):
                 self._rankings.pop(run, None)
         with self.clock("encrypt"):
             flat = np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
-            return PartialDistances(seal_vector(evaluator, flat))
+            return messages.PartialDistances(seal_vector(evaluator, flat))
 
-    @handles(Choice)
-    async def take_choice(self, told: Choice, net: Network) -> None:
+    @handles(messages.Choice)
+    async def take_choice(self, told: messages.Choice, net: Network) -> None:
         """Remember whether the own party was selected."""
         self._selected = told.selected
 

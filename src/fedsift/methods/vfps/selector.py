@@ -10,12 +10,7 @@ import numbers
 from fedsift.data import Federation
 from fedsift.errors import ParameterError
 from fedsift.methods.checks import check_choices
-from fedsift.methods.execution import (
-    PreparedRun,
-    build_result,
-    policies_for,
-    rows_of,
-)
+from fedsift.methods.execution import PreparedRun, build_result, policies_for, rows_of
 from fedsift.methods.needs import SetupNeeds
 from fedsift.methods.running import MethodSelector
 from fedsift.methods.vfps import leader as vfps

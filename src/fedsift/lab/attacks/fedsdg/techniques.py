@@ -14,7 +14,7 @@ Fix       W = V - E with uniform E from the first batch on, and half of the star
           (``benchmarks/suites/fedsdg/small_factors.py``).
 Remains   Outputs are the embedding up to an unknown linear map. Somebody who knows the embedding of
           about as many rows as it has columns fits that map (:func:`fit_map`); summed outputs of
-          several feature holders fit less well. With an elementwise layer and one feature holder
+          several feature holders fit less well. With one embedding column and one feature holder
           each output is one embedding column up to a factor.
 
 A feature holder works out the interactive weights
@@ -37,7 +37,7 @@ Leak      A feature holder decrypts dL/dg of each of its rows. A row's gradient 
 Remains   This is no mistake that could be mended: the gradient is what a feature holder learns
           from. It is declared as ``embedding-gradients``. Noise (``label_noise``) makes it tell
           less and the model learn less; how much, ``python -m benchmarks.suites.fedsdg.leaks``
-          measures. ``gradient_rounding`` alone hides no label: signs survive it.
+          measures.
 """
 
 from __future__ import annotations
