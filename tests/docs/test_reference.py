@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import fedsift
 from fedsift import errors
 from fedsift.config import parties as job_parties
 from fedsift.methods.registry import METHODS
@@ -18,12 +19,21 @@ PAGES = {
 }
 
 
-@pytest.fixture(scope="module")
-def reference():
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return load("reference")
+
+
+@pytest.fixture(scope="module")
+def api():
+    return load("api_reference")
 
 
 def test_the_pages_are_fresh(reference):
@@ -34,6 +44,30 @@ def test_the_pages_are_fresh(reference):
 def test_every_block_has_its_page(reference):
     used = [match[2] for text in PAGES.values() for match in reference.BLOCK.finditer(text)]
     assert sorted(used) == sorted(reference.BLOCKS)
+
+
+def test_every_public_name_has_a_page_from_its_docstring(api):
+    folder = ROOT / "docs" / "api"
+    written = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
+    assert written == api.pages(), "run 'python docs/api_reference.py' or 'make fix'"
+    assert set(written) == {"index.md", *(f"{name}.md" for name in fedsift.__all__)}
+
+
+def test_every_public_name_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for name in ("index", *fedsift.__all__):
+        assert f": api/{name}.md\n" in navigation
+
+
+@pytest.mark.parametrize("name", [name for name in fedsift.__all__ if name.endswith("Selector")])
+def test_the_page_of_an_estimator_has_all_its_parameters(name):
+    page = PAGES[f"docs/api/{name}.md"]
+    listed = page.split("\n## Parameters\n")[1].split("\n## ")[0]
+    for parameter in inspect.signature(getattr(fedsift, name)).parameters:
+        assert f"`{parameter}`" in listed, parameter
+    assert "\n## Attributes\n" in page
+    assert (">>> " in page) == (">>> " in inspect.getdoc(getattr(fedsift, name)))
+    assert "\n### fit\n" in page
 
 
 def test_every_key_of_a_job_file_is_explained(reference):
