@@ -99,13 +99,21 @@ def test_every_error_is_listed_under_a_code_of_its_own():
 
 @pytest.mark.parametrize("name", [method.name for method in METHODS])
 def test_the_page_of_a_method_answers_what_readers_ask(name):
-    """Claim, roles, who learns what, how to run, what the paper gets wrong, figures."""
+    """When to use it, how to run it, roles, who learns what; no figures before that is said."""
     page = PAGES[f"docs/methods/{name}.md"]
     assert f"<!-- reference:glance:{name} -->" in page
-    assert "**The claim.**" in page
-    assert "**What holds.**" in page
-    assert "<!-- learns:" in page
-    assert "## How to run" in page
+    assert page.index("## How to run") < page.index("## Who learns what")
     assert f"fedsift run examples/{name}" in page
+    assert "<!-- learns:" in page
+    assert f"(../evidence/{name}.md" in page
+    assert "<!-- figure" not in page
+
+
+@pytest.mark.parametrize("name", [method.name for method in METHODS])
+def test_the_evidence_of_a_method_judges_its_paper(name):
+    """Claim, what holds of it, what the paper gets wrong, figures."""
+    page = PAGES[f"docs/evidence/{name}.md"]
+    assert f"(../methods/{name}.md)" in page
+    assert page.index("**The claim.**") < page.index("**What holds.**")
     assert re.search(r"^## What the paper", page, re.MULTILINE)
-    assert re.search(r"^## (Accuracy|Figures|Cost|Precision)", page, re.MULTILINE)
+    assert re.search(r"^##+ (Accuracy|Figures|Cost|Precision)", page, re.MULTILINE)
