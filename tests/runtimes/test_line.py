@@ -331,5 +331,5 @@ def test_nobody_answers_before_joining_and_an_engine_that_gave_up_is_not_asked_t
 
 def test_nothing_shows_keys_or_content():
     _, bank, _, _ = connected()
-    assert repr(bank) == "<sealed line of 'bank'>"
+    assert repr(bank) == "<sealed transport of 'bank'>"
     assert MARKER.decode() not in repr(Parcel("bank", "shop", MARKER))

@@ -204,9 +204,9 @@ def test_roles_are_placed_where_their_party_lives(nodes, problem):
 
 
 def test_a_run_in_one_process_needs_every_role():
-    with pytest.raises(ParameterError, match="roles of z are played elsewhere"):
+    with pytest.raises(ParameterError, match="roles of z run at another site"):
         run_local(TOY, {"a": (Asker(),), "z": (RemoteRole(Answerer),)})
-    with pytest.raises(ParameterError, match="roles of a are played elsewhere"):
+    with pytest.raises(ParameterError, match="roles of a run at another site"):
         run_local(TOY, {"a": (RemoteRole(Asker),), "z": (Answerer(),)})
 
 

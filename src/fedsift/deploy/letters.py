@@ -84,7 +84,7 @@ def verify_job(
         raise BadEnvelope(
             f"A job that claims to come from {submitter!r} was refused.",
             "Its submitter must vouch for it with the key that is pinned here.",
-            "Compare the pinned keys; if they are right, somebody on the way changes jobs.",
+            "Compare the pinned keys; if they are right, someone on the way changes jobs.",
         ) from None
 
 

@@ -155,7 +155,7 @@ def check_ready(kit: Kit) -> None:
     if missing:
         raise ConfigError(
             f"{kit.name!r} has not pinned the keys of: {', '.join(missing)}.",
-            "What members tell each other is sealed with keys pinned beforehand.",
+            "Messages between members are sealed with keys that were pinned in advance.",
             "Get their key files and run 'fedsift deploy pin'.",
         )
     if not settings.submitters:
@@ -182,7 +182,7 @@ def wait_until_up(kit: Kit, timeout_seconds: float = START_SECONDS) -> None:
                 f"It must reach the hub at {kit.host}:{port_of(kit)}."
                 if kit.kind == "organisation"
                 else "It must listen for the organisations.",
-                f"See 'fedsift deploy logs {kit.folder}'; it goes on trying.",
+                f"See 'fedsift deploy logs {kit.folder}'; it keeps trying.",
             )
         time.sleep(_POLL_SECONDS)
 

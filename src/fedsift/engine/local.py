@@ -60,7 +60,7 @@ def run_local(
     party, driver = find_driver(nodes)
     if isinstance(driver, RemoteRole) or absent_parties(nodes):
         raise ParameterError(
-            f"The roles of {', '.join(absent_parties(nodes))} are played elsewhere.",
+            f"The roles of {', '.join(absent_parties(nodes))} run at another site.",
             "A run in one process needs every role here.",
             "Give all parties' data, or run the job across the sites.",
         )

@@ -95,8 +95,8 @@ def _lead(result: SelectionResult) -> str:
     leads = {
         "fedsdg": "Gates close while the network trains, unless a feature is worth its price.",
         "fpso": "Every party's swarm searches on its own rows; rounds join what they found.",
-        "interaction": "One feature after the other is selected, and the others are weighed anew.",
-        "vfps": "Groups of participants are tested; what they tell together decides.",
+        "interaction": "One feature after the other is selected, and the others are weighed again.",
+        "vfps": "Groups of participants are tested; what they say together decides.",
     }
     usual = "Scores of all features, and what was sent in each round."
     return leads.get(result.method, usual if result.scores else "What was sent in each round.")
@@ -164,7 +164,7 @@ def _interaction(result: SelectionResult) -> list[str]:
                 [clean(name) for name in matrix.rows],
                 [clean(name) for name in matrix.columns],
                 matrix.values,
-                note="Above 1: tells more together. Below 1: repeats what is selected already.",
+                note="Above 1: says more together. Below 1: repeats what is selected already.",
             )
         )
     return parts

@@ -40,13 +40,13 @@ _NO_ERRORS = {
     "fedsdg": "A network is trained once. How a gate moved on the way is known to the owner of the "
     "feature only; the probability itself says how sure the training was.",
     "elimination": "A network is trained once, and eliminated from once.",
-    "dcfs": "Only the mean over the parties is told, and not how far they differ.",
+    "dcfs": "Only the mean score over the parties is revealed, so their spread is unknown.",
     "chi2": "Only sums of the columns by class are known, and not how values vary around them.",
-    "variance": "It would need fourth powers of the values, which nobody tells.",
+    "variance": "It would need fourth powers of the values, which no party reveals.",
     "noise": "The counts carry noise, and an error of theirs would not be that of the rows.",
 }
 _COMPARE = (
-    "'fedsift compare' repeats the selection on parts of the rows and tells how stable it is."
+    "'fedsift compare' repeats the selection on parts of the rows and shows how stable it is."
 )
 _MOST_NAMES = 5
 

@@ -3,7 +3,7 @@
 """The two classes that NVIDIA FLARE runs for a job: one at every organisation, one at the hub.
 
 A job carries the text of a job and its submitter's warrants, no code. Everything else comes from
-the member's own folder, ``local/fedsift`` of its start-up kit. FLARE hands out two tasks: *setup*
+the member's own folder, ``local/fedsift`` of its startup kit. FLARE hands out two tasks: *setup*
 (has everybody accepted the job?) and *work* (play your part). The protocols themselves run from
 member to member, through sealed lines. The hub learns counts and codes, passes sealed news on to a
 submitter who watches, and keeps sealed letters for the submitter in ``fedsift/<member>.letter`` of

@@ -246,7 +246,7 @@ class SiteEngine:
         return RunEnded(
             f"Site {ending.site!r} ended the run: {printable(ending.fault.text)}",
             "All sites must play to the end.",
-            f"Look at the log of {ending.site!r}, mend the cause there and run the job again.",
+            f"Look at the log of {ending.site!r}, fix the cause there, and run the job again.",
         )
 
     def _give_up(self, error: BaseException) -> None:

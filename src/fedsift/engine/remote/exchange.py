@@ -134,7 +134,7 @@ class RemoteExchange(Exchange):
         ):
             raise UndeclaredFlow(
                 f"Site {site!r} sent a request that does not fit the stage in play.",
-                "Roles ask from the site they were placed at, in the protocol that is played.",
+                "Roles ask from the site they were placed at, in the protocol that is running.",
                 "Check that all sites run the same version of fedsift.",
             )
         return Request(call.frame, sender, receiver, call.round_number)
@@ -198,6 +198,6 @@ def _check_places(nodes: Mapping[str, Sequence[Role]], home: Mapping[str, Sequen
                 raise ParameterError(
                     f"The role {role.role_name!r} of party {party!r} is "
                     f"{'missing' if party in home else 'played'} at this site.",
-                    "A site plays exactly the roles of its own parties.",
+                    "A site runs exactly the roles of its own parties.",
                     "Check the placement of roles.",
                 )

@@ -134,7 +134,7 @@ class SecureTransport:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"<sealed line of {self.site!r}>"
+        return f"<sealed transport of {self.site!r}>"
 
     @property
     def site(self) -> str:
@@ -246,7 +246,7 @@ class SecureTransport:
             raise Disagreement(
                 f"Site {site!r} runs another job than this site ({self.site!r}).",
                 "All sites must run the same job.",
-                "Submit the job again; if this stays, somebody on the way changes it.",
+                "Submit the job again; if this happens again, someone on the way changes it.",
             )
         return greeting.fresh
 
@@ -288,7 +288,7 @@ def _refused(sender: str) -> BadEnvelope:
     return BadEnvelope(
         f"Something that claims to come from {sender!r} was refused: it belongs to no talk.",
         "Sites greet each other before they ask anything.",
-        "Check the pinned keys; if they are right, somebody on the way is tampering.",
+        "Check the pinned keys; if they are right, someone on the way is tampering with messages.",
     )
 
 

@@ -61,8 +61,8 @@ def on_dcfs(run: JobRun, stage: Stage) -> Iterator[Mounted]:
         return
     if len(members) < 3:
         run.notes.append(
-            "Two members: there are no strangers' rows to tell a member's rows from, except for "
-            "the coordinator."
+            "Two members: there are no strangers' rows to compare a member's rows with, except "
+            "for the coordinator."
         )
     ledger = stage.outcome.ledger.rows()
     tables = {party: role._values for party, role in members.items()}
@@ -141,6 +141,6 @@ def _class_mixes(run: JobRun, third: Any, ledger: Any) -> Iterator[Mounted]:
     guess = accuracy_profile.guess_from_accuracies(shadows, view.accuracies)[:, 1:]
     right, cases = accuracy_profile.order_found(true, guess)
     if not cases:
-        run.notes.append("All parties have the same class mix: there is nothing to tell apart.")
+        run.notes.append("All parties have the same class mix: there is nothing to distinguish.")
         return
     yield "accuracy-inference", fpso.THIRD_PARTY, Trial(right / cases, 0.5, ledger)

@@ -20,7 +20,7 @@ from fedsift.report.view import clean
 
 FOOTER = (
     "Made by fedsift from the comparison file alone. It holds names of parties, scores and costs; "
-    "no rows of anybody's data."
+    "no rows of any party's data."
 )
 
 

@@ -274,7 +274,7 @@ def _check_numbers(
             raise ParameterError(
                 f"{name}={value!r}.",
                 f"A whole number of at least {fewest[name]} is needed.",
-                "Correct it.",
+                f"Pass {name}={fewest[name]} or more.",
             )
     if security not in ("secure", "plain"):
         raise ParameterError(
