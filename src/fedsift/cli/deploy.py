@@ -76,7 +76,7 @@ def init(
             )
         else:
             screen.print(
-                "Hand over every kit by a way you trust, then delete it here. Next, at every "
+                "Hand over every kit in a way you trust, then delete it here. Next, at every "
                 "member: 'fedsift deploy key' and 'fedsift deploy pin'."
             )
 
@@ -108,7 +108,7 @@ def key(
         screen.print(f"Fingerprint: {made.fingerprint}")
         screen.print(
             f"Written to {shown(target)}. Send it to every other member; they compare the "
-            "fingerprint with you by another way, such as the telephone, before they pin it."
+            "fingerprint with you over another channel, such as the phone, before they pin it."
         )
 
 

@@ -42,7 +42,7 @@ def start(
             if len(loaded) != 1:
                 raise ParameterError(
                     f"{len(loaded)} kits were given with --foreground.",
-                    "One process can stay in front.",
+                    "Only one process can stay in the foreground.",
                     "Name one kit.",
                 )
             processes.run_here(loaded[0])

@@ -93,7 +93,7 @@ def course_parts(result: SelectionResult) -> list[str]:
 
 def _lead(result: SelectionResult) -> str:
     leads = {
-        "fedsdg": "Gates close while the network trains, unless a feature is worth its price.",
+        "fedsdg": "Gates close while the network trains, unless a feature helps enough.",
         "fpso": "Every party's swarm searches on its own rows; rounds join what they found.",
         "interaction": "One feature after the other is selected, and the others are weighed again.",
         "vfps": "Groups of participants are tested; what they say together decides.",
@@ -213,7 +213,7 @@ def _scree(result: SelectionResult) -> str:
     n_selected = sum(one.selected for one in scored)
     first = all(one.selected for one in scored[:n_selected])
     cut = n_selected + 0.5 if first and n_selected < len(scored) else None
-    note = "" if cut is None else "The dotted line is the cut: selected features are left of it."
+    note = "" if cut is None else "The dotted line is the cutoff: selected features are left of it."
     return charts.lines("Score by rank", {"score": points}, x="rank", y="score", cut=cut, note=note)
 
 

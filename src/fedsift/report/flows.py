@@ -16,7 +16,7 @@ from fedsift.result import SelectionResult
 
 MOST_PARTIES = 9
 _NODE_WIDTH, _NODE_HEIGHT = 96, 42
-_ROLE_LETTERS = 21
+_ROLE_LETTERS = 22
 
 
 @dataclass
