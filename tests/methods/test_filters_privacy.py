@@ -66,19 +66,19 @@ def test_with_scores_the_label_holder_gets_no_counts():
 def test_masked_products_do_not_depend_on_the_bins():
     """The label holder decrypts u and v itself: they are uniform whatever the bins are."""
     from fedsift.crypto.columns.api import BinnedRows, ColumnSpec
-    from fedsift.crypto.columns.bgv import BGVColumnOwner, BGVColumnParticipant
+    from fedsift.crypto.columns.bgv import BGVColumnEvaluator, BGVColumnOwner
 
     n = 64
     y = np.where(np.arange(n) % 2, 1, -1)[:, None]
     spec = ColumnSpec(n, 1, 30, False, 10, 4)
     owner = BGVColumnOwner(y, spec)
-    participant = BGVColumnParticipant(owner.keys, owner.columns, spec)
-    modulus = participant._plan.parameters[0].plain_modulus
+    evaluator = BGVColumnEvaluator(owner.keys, owner.columns, spec)
+    modulus = evaluator._plan.parameters[0].plain_modulus
     means = []
     for codes in (np.zeros((n, 1), int), (np.arange(n) % 2)[:, None]):
         seen = []
         for _ in range(40):
-            sealed = participant.quadratics(BinnedRows(codes, 2))
+            sealed = evaluator.quadratics(BinnedRows(codes, 2))
             ((masked, _),) = owner._residues(sealed, [4, 1])
             seen.append(masked.astype(float) / modulus)
         means.append(np.mean(seen))

@@ -210,7 +210,7 @@ def test_features_without_scores_are_a_list_of_names():
 
 def test_all_roles_of_a_party_are_in_the_drawing():
     rows = tuple(
-        Disclosure("bank", role, "shop", "evaluator", "kind", "what", "open", "-", "M", 1, 5)
+        Disclosure("bank", role, "shop", "participant", "kind", "what", "open", "-", "M", 1, 5)
         for role in ("coordinator", "id leader", "label holder")
     )
     traffic = Traffic(1, 1, 5, 0, (TrafficRow("M", "shop", "bank", 1, 5, 0),))
