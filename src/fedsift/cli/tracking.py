@@ -19,9 +19,9 @@ def check_installed(trackers: Trackers) -> None:
     """Refuse trackers that are not installed, before anything runs."""
     if trackers.mlflow is None and trackers.tensorboard is None:
         return
-    from fedsift.report import trackers
+    from fedsift.report import trackers as report_trackers
 
-    trackers.check_installed(
+    report_trackers.check_installed(
         mlflow=trackers.mlflow is not None, tensorboard=trackers.tensorboard is not None
     )
 
@@ -45,18 +45,18 @@ def log(trackers: Trackers, result: SelectionResult, name: str, written: Path) -
     """
     if trackers.mlflow is None and trackers.tensorboard is None:
         return {}
-    from fedsift.report import trackers
+    from fedsift.report.trackers import log_to_mlflow, log_to_tensorboard
 
     logged: dict[str, str] = {}
     try:
         if trackers.mlflow is not None:
-            logged["mlflow"] = trackers.log_to_mlflow(
+            logged["mlflow"] = log_to_mlflow(
                 result, trackers.mlflow, experiment=trackers.mlflow_experiment, run_name=name
             )
         if trackers.tensorboard is not None:
             # One directory for each run, side by side, as TensorBoard compares them.
             place = trackers.tensorboard / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-            logged["tensorboard"] = str(trackers.log_to_tensorboard(result, place))
+            logged["tensorboard"] = str(log_to_tensorboard(result, place))
     except FedsiftError as error:
         error.add_note(f"The result is in {written}.")
         raise
