@@ -46,6 +46,7 @@ check: $(STAMP)
 
 fix: $(STAMP)
 	$(BIN)/python docs/reference.py
+	$(BIN)/python docs/api_reference.py
 	$(BIN)/python docs/who_learns_what.py
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .

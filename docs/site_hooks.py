@@ -1,6 +1,6 @@
 """What MkDocs cannot do by itself: pages from the top folder, and links between the two.
 
-README.md, SECURITY.md, CONTRIBUTING.md and CHANGELOG.md stay where readers of a repository look for
+README.md, SECURITY.md, CONTRIBUTING.md and others stay where readers of a repository look for
 them and become pages of the site; example files and notebooks that a page links to are copied along.
 """
 
@@ -16,6 +16,7 @@ TOP_PAGES = {
     "README.md": "index.md",
     "SECURITY.md": "security.md",
     "CONTRIBUTING.md": "contributing.md",
+    "CODE_OF_CONDUCT.md": "code-of-conduct.md",
     "CHANGELOG.md": "changelog.md",
 }
 COPIED = ("examples/*.toml", "examples/*.py", "examples/notebooks/*.ipynb", "benchmarks/*.json")
@@ -23,15 +24,13 @@ LINK = re.compile(r"(\]\()([^)#\s:]+)(#[^)\s]*)?\)")
 
 
 def on_config(config: Any) -> Any:
-    """Add the decisions, and put pages that the navigation does not name under "More"."""
+    """Put pages that the navigation does not name under "More", but for single decisions."""
     named = set(re.findall(r"[\w./-]+\.md", str(config.nav)))
     folder = Path(config.docs_dir)
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
-    decisions = sorted(page for page in found if page.startswith("adr/"))
-    rest = sorted(found - named - set(decisions))
+    rest = sorted(page for page in found - named if not page.startswith("adr/"))
     if rest:
         config.nav.append({"More": rest})
-    config.nav.append({"Decisions": decisions})
     return config
 
 

@@ -59,7 +59,7 @@ def random_subset(n_features: int, n_features_to_select: int, seed: int | None =
         raise ParameterError(
             f"n_features_to_select={n_features_to_select} of {n_features} features.",
             f"A number from 1 to {n_features} is needed.",
-            "Correct it.",
+            "Pass a number in this range.",
         )
     mask = np.zeros(n_features, dtype=bool)
     chosen = np.random.default_rng(seed).choice(n_features, n_features_to_select, replace=False)

@@ -38,9 +38,11 @@ PAGES = [importlib.import_module(f"benchmarks.pages.{name}").PAGE for name in NA
 
 
 def pages():
-    """Everything a reader is shown; the page on reproduction is generated as a whole."""
+    """Everything a reader is shown; reproduction and the API are generated as a whole."""
     found = [ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")]
-    return sorted(path for path in found if path.name != "reproduction.md")
+    return sorted(
+        path for path in found if path.name != "reproduction.md" and path.parent.name != "api"
+    )
 
 
 def test_no_measured_figure_is_typed_by_hand():

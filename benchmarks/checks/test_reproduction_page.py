@@ -32,6 +32,13 @@ def test_the_page_is_made_from_the_committed_files(text):
     assert page.content() == text
 
 
+def test_the_verdict_comes_first_and_is_short(text):
+    first = text.split("\n## ")[1]
+    assert first.startswith("Verdict\n")
+    words = first.split("\n| paper |")[0].split()
+    assert 100 < len(words) <= 300
+
+
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_cell_has_a_line_with_a_verdict_and_a_reason(paper, text):
     chapter = text.split(f"\n## {paper}: ")[1].split("\n## ")[0]

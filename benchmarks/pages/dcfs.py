@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Write the tables of docs/methods/dcfs.md from the committed result file.
+"""Write the tables of docs/evidence/dcfs.md from the committed result file.
 
 Run ``python -m benchmarks.pages dcfs`` after ``fedsift bench dcfs --profile regular --out
 benchmarks/dcfs.json``; ``make bench-check`` compares the page with the file.
@@ -156,4 +156,4 @@ BLOCKS = {
     "cost": cost,
     "development": development,
 }
-PAGE = Page("docs/methods/dcfs.md", lambda: load("dcfs"), BLOCKS)
+PAGE = Page("docs/evidence/dcfs.md", lambda: load("dcfs"), BLOCKS)

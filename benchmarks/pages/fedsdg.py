@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Write the figures of docs/methods/fedsdg.md from the committed result files.
+"""Write the figures of docs/evidence/fedsdg.md from the committed result files.
 
 Run ``python -m benchmarks.pages fedsdg`` after ``fedsift bench fedsdg --profile regular --out
 benchmarks/fedsdg.json``, ``python -m benchmarks.suites.fedsdg.stg``, ``python -m benchmarks.suites.fedsdg.leaks`` and
@@ -385,4 +385,4 @@ def inline(results: dict) -> dict[str, str]:
     return {"against_all": against_all(results), "ceiling": ceiling(results)}
 
 
-PAGE = Page("docs/methods/fedsdg.md", read, BLOCKS, inline)
+PAGE = Page("docs/evidence/fedsdg.md", read, BLOCKS, inline)

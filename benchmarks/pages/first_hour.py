@@ -56,7 +56,7 @@ STEPS = (
     Step(
         "federation",
         "fedsift deploy local toy/job.toml --out federated",
-        "hub and three organisations as processes, with certificates and sealed lines",
+        "hub and three organisations as processes, with certificates and sealed messages",
     ),
 )
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Write the tables of docs/methods/fpso.md from the committed result file.
+"""Write the tables of docs/evidence/fpso.md from the committed result file.
 
 Run ``python -m benchmarks.pages fpso`` after ``fedsift bench fpso --profile regular --out
 benchmarks/fpso.json``; ``make bench-check`` compares the page with the file.
@@ -233,7 +233,7 @@ def kept_of_many(results: dict) -> str:
 
 
 PAGE = Page(
-    "docs/methods/fpso.md",
+    "docs/evidence/fpso.md",
     lambda: load("fpso"),
     BLOCKS,
     lambda results: {"kept": kept_of_many(results)},

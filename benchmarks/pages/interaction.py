@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Write the figures of docs/methods/interaction.md from the committed result file.
+"""Write the figures of docs/evidence/interaction.md from the committed result file.
 
 Run ``python -m benchmarks.pages interaction`` after ``fedsift bench interaction --profile regular
 --out benchmarks/interaction.json``; ``make bench-check`` compares the page with the file.
@@ -140,7 +140,7 @@ def inline(results: dict) -> dict[str, str]:
 
 
 PAGE = Page(
-    "docs/methods/interaction.md",
+    "docs/evidence/interaction.md",
     lambda: load("interaction"),
     {"accuracy": accuracy, "cost": cost},
     inline,

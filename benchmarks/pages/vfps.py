@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Write the figures of docs/methods/vfps.md from the committed result file.
+"""Write the figures of docs/evidence/vfps.md from the committed result file.
 
 Run ``python -m benchmarks.pages vfps`` after ``fedsift bench vfps --profile regular --out
 benchmarks/vfps.json``; ``make bench-check`` compares the page with the file.
@@ -147,7 +147,7 @@ def inline(results: dict) -> dict[str, str]:
 
 
 PAGE = Page(
-    "docs/methods/vfps.md",
+    "docs/evidence/vfps.md",
     lambda: load("vfps"),
     {f.__name__: f for f in (cost, exactness, information, accuracy, models, leaks)},
     inline,

@@ -21,11 +21,27 @@ PAGE = HERE.parents[1] / "docs" / "reproduction.md"
 PAPERS = ("000", "001", "002", "003", "004")
 ORDER = (verdicts.REPRODUCED, verdicts.NOT_REPRODUCED, verdicts.NOT_TESTABLE)
 
-INTRODUCTION = """\
+VERDICT = """\
 # Reproduction of the five papers
 
-Every table of the five papers and the experiment behind every figure: the paper's number where it prints one, ours, the difference, and a verdict. \
-This page is written by `benchmarks/reproduce/page.py`; the papers' numbers are in `benchmarks/reproduce/paper_*.toml`, ours with all runs behind them in \
+## Verdict
+
+We tried to reproduce every table, and the experiment behind every figure, of the five papers that fedsift implements. Of {total} printed numbers and statements, \
+{reproduced} are reproduced, {not_reproduced} are not, and {not_testable} cannot be tested: their data is not public, the paper prints nothing to compare with, or our error is too large.
+
+- **FedSDG-FS** ([evidence](evidence/fedsdg.md)): holds in part. Gates do find few useful features without a given number. The printed accuracies are out of reach on the public data, and gradients reveal labels.
+- **Interaction** ([evidence](evidence/interaction.md)): holds once the formula is corrected. As printed, a missing minus sign makes it punish the pairs it looks for. It costs far less here than the paper counts.
+- **VF-PS** ([evidence](evidence/vfps.md)): holds for speed, and the selected group is about as good as the best one. Whether few participants are as good as all depends on the data.
+- **DCFS** ([evidence](evidence/dcfs.md)): does not hold. With honestly chosen parameters it is not reliably better than selection by each party alone, and images of known anchors reveal rows.
+- **FPSO-FS** ([evidence](evidence/fpso.md)): holds in direction, not in size. Searching together helps small parties with similar rows, by points and not by tens of points. Accuracies are not harmless.
+
+"""
+
+INTRODUCTION = """\
+## How this page is made
+
+The rest of this page is an appendix: the paper's number where it prints one, ours, the difference, and a verdict for each cell. \
+`benchmarks/reproduce/page.py` writes it; the papers' numbers are in `benchmarks/reproduce/paper_*.toml`, ours with all runs behind them in \
 `benchmarks/reproduce/results_*.json`. `python -m benchmarks.reproduce` makes runs that are missing and writes results and page (`--fresh` makes all of them again; \
 data sets that do not come with fedsift are read from `FEDSIFT_DATA`).
 
@@ -40,7 +56,7 @@ def load(paper: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     return printed, results, reasons[paper]
 
 
-Cell = tuple[dict[str, Any], str, str, verdicts.Transport, dict[str, Any] | None, str]
+Cell = tuple[dict[str, Any], str, str, verdicts.Judgement, dict[str, Any] | None, str]
 """Item, row, column, judged line, our answer, and why."""
 
 
@@ -149,8 +165,14 @@ def content() -> str:
     every = sum(counts.values(), Counter())
     rows.append(["**all**", str(every.total()), *(str(every[v]) for v in ORDER)])
     summary = table(["paper", "cells", *ORDER], rows)
-    rules = f"## Verdicts\n\n{verdicts.RULES}\n\n{summary}\n"
-    return (INTRODUCTION + rules + "".join(chapters)).rstrip() + "\n"
+    verdict = VERDICT.format(
+        total=every.total(),
+        reproduced=every[verdicts.REPRODUCED],
+        not_reproduced=every[verdicts.NOT_REPRODUCED],
+        not_testable=every[verdicts.NOT_TESTABLE],
+    )
+    parts = (verdict, summary, "\n", INTRODUCTION, verdicts.RULES, "\n\n", *chapters)
+    return "".join(parts).rstrip() + "\n"
 
 
 def write() -> None:

@@ -41,7 +41,7 @@ RULES = (
 
 
 @dataclass(frozen=True)
-class Transport:
+class Judgement:
     """One cell as the page shows it."""
 
     paper: str
@@ -51,22 +51,22 @@ class Transport:
     because: str = ""
 
 
-def judge(item: dict[str, Any], printed: Any, answer: dict[str, Any] | None) -> Transport:
+def judge(item: dict[str, Any], printed: Any, answer: dict[str, Any] | None) -> Judgement:
     """A verdict; ``answer`` is what our runs say, or None if there is nothing."""
     kind = item["kind"]
     shown = text_of(item, printed)
     if isinstance(printed, str):
         ours = "" if answer is None else ours_of(kind, answer)
         because = {"?": UNREADABLE, "": NO_STATEMENT}.get(printed, NOT_MEASURED)
-        return Transport(shown, ours, "", NOT_TESTABLE, because)
+        return Judgement(shown, ours, "", NOT_TESTABLE, because)
     if answer is None:
-        return Transport(shown, "", "", NOT_TESTABLE)
+        return Judgement(shown, "", "", NOT_TESTABLE)
     if answer.get("stand_in"):
         # Other data than the paper's: worth showing, but no test of its number.
-        return Transport(shown, ours_of(kind, answer), "", NOT_TESTABLE)
+        return Judgement(shown, ours_of(kind, answer), "", NOT_TESTABLE)
     if "holds" in answer:
         verdict = REPRODUCED if answer["holds"] else NOT_REPRODUCED
-        return Transport(shown, answer["shown"], "", verdict)
+        return Judgement(shown, answer["shown"], "", verdict)
     ours = float(answer["ours"])
     if kind == "count":
         difference = ours - printed
@@ -80,10 +80,10 @@ def judge(item: dict[str, Any], printed: Any, answer: dict[str, Any] | None) -> 
         allowed = ERRORS * math.hypot(error, answer.get("error") or 0.0)
         good = abs(difference) <= max(TOLERANCE[kind], allowed) + 1e-9
         if good and allowed > VAGUE[kind]:
-            told = (ours_of(kind, answer), signed(kind, difference))
-            return Transport(shown, *told, NOT_TESTABLE, TOO_FEW)
+            ours = ours_of(kind, answer)
+            return Judgement(shown, ours, signed(kind, difference), NOT_TESTABLE, TOO_FEW)
     verdict = REPRODUCED if good else NOT_REPRODUCED
-    return Transport(shown, ours_of(kind, answer), signed(kind, difference), verdict)
+    return Judgement(shown, ours_of(kind, answer), signed(kind, difference), verdict)
 
 
 def ends_of(item: dict[str, Any], printed: Any) -> tuple[float, float, float]:

@@ -272,7 +272,7 @@ class PartyFailed(ProtocolError):
         super().__init__(
             f"Party {party!r} failed while answering {message} in round {round_number}: {reason}",
             "Every party must answer every request.",
-            f"Look at the log of {party!r}, mend the cause there and run the job again.",
+            f"Look at the log of {party!r}, fix the cause there, and run the job again.",
         )
 
 

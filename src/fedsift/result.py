@@ -133,7 +133,7 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sum(len(names) for names in self.selected.values())
 
     def headline(self) -> str:
-        """One sentence: what came out."""
+        """Return a one-sentence summary of the selection."""
         by_party = ", ".join(f"{party} {len(names)}" for party, names in self.selected.items())
         where = f"common to {len(self.selected)} parties"
         methods = " > ".join(step.method for step in self.steps) or self.method

@@ -265,7 +265,7 @@ def test_many_problems_are_listed_at_once(workshop):
 
     assert outcome.exit_code == 2
     first, *problems = outcome.err.strip().splitlines()
-    assert first == "E202: job.toml has 4 problems. All must be mended before the job can be used."
+    assert first == "E202: job.toml has 4 problems. Fix all of them before the job can be used."
     assert [re.match(r"  line (\d+): ", line)[1] for line in problems] == ["2", "3", "4", "14"]
     assert not workshop.out.exists()
 

@@ -32,7 +32,7 @@ def test_init_tells_who_gets_what(tmp_path):
     outcome = call("deploy", "init", write_project(tmp_path), "--out", tmp_path / "out")
 
     assert outcome.exit_code == 0
-    assert "must not be left with the operator of the hub" in " ".join(outcome.out.split())
+    assert "keep it away from the hub operator" in " ".join(outcome.out.split())
     assert {path.name for path in (tmp_path / "out" / "kits").iterdir()} == {
         "hub",
         "bank",
@@ -132,7 +132,7 @@ def test_party_refuses_bad_input(kits, bank_csv, tmp_path):
 
 
 def test_start_refuses_what_is_not_ready(kits, tmp_path):
-    refused(call("deploy", "start", tmp_path), "E105", "not a start-up kit")
+    refused(call("deploy", "start", tmp_path), "E105", "not a startup kit")
     refused(call("deploy", "start", kits["bank"].folder), "E202", "deploy party")
     two = (kits["bank"].folder, kits["hub"].folder)
     refused(call("deploy", "start", "--foreground", *two), "E201", "one kit")
@@ -217,7 +217,7 @@ def test_submit_refuses_bad_input(kits, tmp_path):
 
     refused(submit(tmp_path / "none.toml", kits[ANN].folder), "E105", "Cannot read")
     refused(submit(job, kits["bank"].folder), "E200", "a submitter")
-    refused(submit(job, tmp_path), "E105", "not a start-up kit")
+    refused(submit(job, tmp_path), "E105", "not a startup kit")
     refused(submit(job, kits[ANN].folder), "E200", "'x', which is not in the federation")
     assert not out.exists()
 

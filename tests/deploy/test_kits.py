@@ -211,7 +211,7 @@ def test_a_place_that_cannot_be_written(tmp_path):
 
 
 def test_what_is_no_kit(tmp_path, kits):
-    with pytest.raises(FileProblem, match="not a start-up kit"):
+    with pytest.raises(FileProblem, match="not a startup kit"):
         load_kit(tmp_path)
     with pytest.raises(ConfigError, match="an organisation"):
         load_kit(kits["hub"].folder, "organisation")

@@ -62,8 +62,9 @@ def pages(site):
 def test_there_is_a_page_for_every_document(site):
     for source in sorted((ROOT / "docs").rglob("*.md")):
         name = source.relative_to(ROOT / "docs").with_suffix("")
-        assert (site / name / "index.html").exists(), name
-    for name in ("security", "contributing", "changelog"):
+        folder = name.parent if name.name == "index" else name
+        assert (site / folder / "index.html").exists(), name
+    for name in ("security", "contributing", "changelog", "code-of-conduct"):
         assert (site / name / "index.html").exists(), name
 
 

@@ -196,7 +196,7 @@ class TestJobTexts:
 
 
 class Federation:
-    """Members with folders of their own, as start-up kits have them, and a hub between threads."""
+    """Members with folders of their own, as startup kits have them, and a hub between threads."""
 
     def __init__(self, folder, job, tables, **settings):
         self.folder = folder
@@ -333,7 +333,7 @@ class TestMembers:
         error = reports["bank"].to_error()
         assert isinstance(error, PolicyViolation)
         assert word in str(error)
-        assert "not set free" in str(error)
+        assert "not released" in str(error)
 
     def test_a_file_that_cannot_be_read_is_a_failure_without_a_path(self, tmp_path):
         job = vertical("filter", ("bank", "shop"), n_features_to_select=1, ids=False)

@@ -89,7 +89,7 @@ def test_what_is_wrong_with_a_hidden_table_stays_at_home():
 
 
 def test_numbers_stay_when_rows_or_columns_go():
-    """A chained job selects columns of what is left; their numbers must not start anew."""
+    """A chained job selects columns of what is left; their numbers must not start again."""
     part = read_part("shop", people()[["visits", "spend", "hours"]]).anonymous()
     fewer = part.select(["shop #3"]).take(part.table.columns[0].values.argsort()[:10])
 

@@ -157,7 +157,7 @@ def test_features_that_other_rows_could_have_decided_are_named():
     )
 
     for shown in (html.render(found), text.render(found)):
-        assert "could have decided otherwise: a: kept, a: missed." in shown
+        assert "could change the decision on a: kept, a: missed." in shown
         assert "found by leaving out one row at a time" in shown
 
 
@@ -166,7 +166,7 @@ def test_features_that_other_rows_could_have_decided_are_named():
     [
         ("interaction", {}, "R multiplies estimates of several rounds"),
         ("fedsdg", {}, "known to the owner of the feature only"),
-        ("dcfs", {}, "not how far they differ"),
+        ("dcfs", {}, "so their spread is unknown"),
         ("filter", {"score": "variance"}, "fourth powers"),
         ("filter", {"score": "gini", "privacy": {"epsilon": 1.0}}, "The counts carry noise"),
     ],

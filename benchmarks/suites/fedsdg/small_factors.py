@@ -56,7 +56,7 @@ def small_factor(product: npt.ArrayLike, rank: int) -> BigArray | None:
 def exact_columns(
     outputs: npt.NDArray[np.int64], n_holders: int, n_rows: int = 10
 ) -> list[npt.NDArray[np.float64]] | None:
-    """Embedding columns behind one output of an elementwise layer, one per feature holder.
+    """Embedding columns behind one output of a layer with one column per feature holder.
 
     Works on the first rows and extends what it finds to the others by the weights it implies.
 

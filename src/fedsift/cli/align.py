@@ -22,7 +22,8 @@ def align(
         list[Path], typer.Argument(help="One CSV or Parquet file per party.", metavar="FILE...")
     ],
     on: Annotated[
-        list[str], typer.Option("--on", help="Id column; repeat it for ids of several columns.")
+        list[str],
+        typer.Option("--on", help="Id column; repeatable, if several columns form the id."),
     ],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Directory for the aligned files.")
@@ -31,8 +32,8 @@ def align(
 ) -> None:
     """Align files by private set intersection; the first file decides the order of rows.
 
-    Every party is named after its file. Ids that are not common to all parties are not shown to
-    any other party; the number of rows of each is.
+    Every party is named after its file. Ids that not all parties have are shown to no other
+    party; the number of rows of each party is.
     """
     with errors_as_exit_codes():
         from fedsift.cli import output

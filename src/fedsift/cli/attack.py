@@ -40,13 +40,14 @@ class Profile(StrEnum):
 def attack(
     job: Annotated[
         Path | None,
-        typer.Argument(help="Job file whose own run is attacked.", metavar="[JOB.toml]"),
+        typer.Argument(help="Job file to run and attack.", metavar="[JOB.toml]"),
     ] = None,
     profile: Annotated[
-        Profile, typer.Option(help="Without a job: how many runs are attacked.")
+        Profile, typer.Option(help="How many runs to attack, without a job.")
     ] = Profile.quick,
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="Without a job: an attack; repeatable.")
+        list[str] | None,
+        typer.Option("--only", help="Run only this attack, without a job; repeatable."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Directory for attack.json and attack.html.")
@@ -54,11 +55,11 @@ def attack(
     show_list: Annotated[bool, typer.Option("--list", help="List the attacks and stop.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run the known attacks and say what they recovered, against which protection.
+    """Run the known attacks and report what they recovered, against which protection.
 
-    Without a job: all attacks on generated data, each where a protection is missing and on the
-    defaults. With a job: the job runs in this process, and every role attacks with what it
-    received. Exit code 5 if an attack recovers what nothing declares.
+    Without a job, every attack runs on generated data, once without a protection and once with
+    the defaults. With a job, the job runs in this process, and every role attacks with what it
+    received. The exit code is 5 if an attack recovers what nothing declares.
     """
     with errors_as_exit_codes():
         if show_list:

@@ -21,7 +21,7 @@ from fedsift.errors import FedsiftError, JobError
 INTERRUPTED = 130
 _WIDTH_WITHOUT_TERMINAL = 120
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON.")]
 
 
 @contextlib.contextmanager

@@ -53,30 +53,40 @@ def compare(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Directory to write to, instead of the file's."),
+        typer.Option("--out", "-o", help="Output directory, instead of the file's."),
     ] = None,
     profile: Annotated[
-        Profile, typer.Option(help="Folds and seeds: few, as in the file, or many.")
+        Profile, typer.Option(help="Number of folds and seeds: few, as in the file, or many.")
     ] = Profile.regular,
-    folds: Annotated[int | None, typer.Option(help="Folds, instead of the file's.")] = None,
+    folds: Annotated[
+        int | None, typer.Option(help="Number of folds, instead of the file's.")
+    ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="How often the rows are dealt out, instead of the file's.")
+        int | None,
+        typer.Option(help="How often rows are assigned to folds, instead of the file's."),
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="Downstream model, instead of the file's; may be repeated."),
+        typer.Option(help="Downstream model, instead of the file's; repeatable."),
     ] = None,
     security: Annotated[
-        Security | None, typer.Option(help="With encryption or not, instead of the file's.")
+        Security | None, typer.Option(help="Override the file's security: secure or plain.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes, instead of the file's.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Number of processes, instead of the file's.")
+    ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Forget what an interrupted comparison has finished.")
+        bool,
+        typer.Option(
+            "--fresh", help="Start again and discard finished parts of an interrupted comparison."
+        ),
     ] = False,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the paths only.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only the paths of the written files.")
+    ] = False,
 ) -> None:
-    """Compare methods on the same folds, with controls; writes comparison.json and report.html."""
+    """Compare methods on the same folds, with controls; write comparison.json and report.html."""
     with errors_as_exit_codes():
         from fedsift.cli import output
         from fedsift.lab.compare.run import compare as run
@@ -100,7 +110,7 @@ def compare(
         _present(directory, comparison, as_json=as_json, quiet=quiet)
         if comparison.interrupted:
             typer.echo("Interrupted; what was finished has been written.", err=True)
-            typer.echo("The same command goes on from there.", err=True)
+            typer.echo("The same command resumes from there.", err=True)
             raise typer.Exit(INTERRUPTED)
         if comparison.failures:
             for failure in comparison.failures:

@@ -27,7 +27,7 @@ def demo(
         "fedsift-demo"
     ),
 ) -> None:
-    """Select features of three organisations under encryption; takes a few seconds."""
+    """Run an encrypted selection between three simulated parties; takes a few seconds."""
     with errors_as_exit_codes():
         from fedsift.cli import output
         from fedsift.report import view_of
@@ -77,7 +77,7 @@ def _tell_scene(screen: Console, federation: Federation) -> None:
         screen.print(f"   {party} holds {table.n_columns} features{labels}.")
     screen.print(
         f"   Which {N_FEATURES} of the {federation.n_features} features say most about the "
-        "diagnosis? Nobody shows a single value to anybody."
+        "diagnosis? No party shows a single value to another."
     )
 
 
@@ -85,7 +85,7 @@ def _tell_plan(screen: Console, plan: Any) -> None:
     screen.print(
         f"\n[bold]2. The plan.[/bold] {PARTIES[0]} encrypts the diagnoses; the others compute one "
         "score per feature on the ciphertexts, under a mask, and send it back; "
-        f"{PARTIES[0]} decrypts the scores of features without names and tells each owner which "
+        f"{PARTIES[0]} decrypts the scores of features without names and shows each owner which "
         "of its features are among the best."
     )
     for note in plan.notes:

@@ -22,10 +22,10 @@ app = typer.Typer(
     name="deploy",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="A federation across organisations, on NVIDIA FLARE.",
+    help="Set up and run a federation of organisations, on NVIDIA FLARE.",
 )
 
-KitPath = Annotated[Path, typer.Argument(help="Folder of a start-up kit.", metavar="KIT")]
+KitPath = Annotated[Path, typer.Argument(help="Folder of a startup kit.", metavar="KIT")]
 
 _WHO = {
     "hub": "the operator of the hub",
@@ -37,17 +37,19 @@ _WHO = {
 @app.command()
 def init(
     project: Annotated[Path, typer.Argument(help="Project file.", metavar="PROJECT.toml")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for kits and authority.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for the kits and the certificate authority.")
+    ],
     only: Annotated[
         list[str] | None, typer.Option("--only", help="Issue only this kit (again); repeatable.")
     ] = None,
     with_keys: Annotated[
         bool,
-        typer.Option("--with-keys", help="For trials: make and pin all sealing keys here."),
+        typer.Option("--with-keys", help="Create and pin all sealing keys here; for trials only."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Issue certificates and one start-up kit per member."""
+    """Issue certificates and one startup kit per member."""
     with errors_as_exit_codes():
         from fedsift.deploy.authority import FOLDER
         from fedsift.deploy.kits import make_kits
@@ -58,14 +60,14 @@ def init(
             folders = {kit.name: str(kit.folder) for kit in kits}
             echo_json({"kits": folders, "authority": str(out / FOLDER)})
             return
-        made = table("Start-up kits", "for", "who gets it", "folder")
+        made = table("Startup kits", "for", "who gets it", "folder")
         for kit in kits:
             made.add_row(shown(kit.name), _WHO[kit.kind], shown(kit.folder))
         screen = console()
         screen.print(made)
         screen.print(
-            f"[bold]Authority:[/bold] {shown(out / FOLDER)}. Whoever has it can issue certificates "
-            "in anybody's name: it must not be left with the operator of the hub.",
+            f"[bold]Authority:[/bold] {shown(out / FOLDER)}. Anyone with it can issue certificates "
+            "in any member's name: keep it away from the hub operator.",
         )
         if with_keys:
             screen.print(
@@ -74,7 +76,7 @@ def init(
             )
         else:
             screen.print(
-                "Hand over every kit by a way you trust, then delete it here. Next, at every "
+                "Hand over every kit in a way you trust, then delete it here. Next, at every "
                 "member: 'fedsift deploy key' and 'fedsift deploy pin'."
             )
 
@@ -87,7 +89,7 @@ def key(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the public sealing key of a kit; makes the key if there is none."""
+    """Show the public sealing key of a kit; creates the key if there is none."""
     with errors_as_exit_codes():
         from fedsift.deploy.keys import make_key, write_public
         from fedsift.deploy.kits import load_kit
@@ -106,7 +108,7 @@ def key(
         screen.print(f"Fingerprint: {made.fingerprint}")
         screen.print(
             f"Written to {shown(target)}. Send it to every other member; they compare the "
-            "fingerprint with you by another way, such as the telephone, before they pin it."
+            "fingerprint with you over another channel, such as the phone, before they pin it."
         )
 
 
@@ -117,10 +119,10 @@ def pin(
         list[Path], typer.Argument(help="Key files of other members.", metavar="KEY.toml...")
     ],
     replace: Annotated[
-        bool, typer.Option("--replace", help="Let a key take the place of another.")
+        bool, typer.Option("--replace", help="Allow a new key to replace a pinned one.")
     ] = False,
     add: Annotated[
-        bool, typer.Option("--add", help="The keys are of members who joined later.")
+        bool, typer.Option("--add", help="Accept keys of members who joined later.")
     ] = False,
 ) -> None:
     """Pin the public keys of other members in a kit."""
@@ -160,14 +162,15 @@ def party(
         typer.Option("--column", help="A column jobs may use; all if not given; repeatable."),
     ] = None,
     categorical: Annotated[
-        list[str] | None, typer.Option("--categorical", help="Numbers that are categories.")
+        list[str] | None,
+        typer.Option("--categorical", help="Numeric column that holds categories; repeatable."),
     ] = None,
     policy: Annotated[
         Path | None, typer.Option("--policy", help="File with a [policy] table.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Name an organisation's data and policy; checks both and says what could be disclosed."""
+    """Set an organisation's data and policy; checks both and lists what could be disclosed."""
     with errors_as_exit_codes():
         from fedsift.deploy.kits import load_kit
         from fedsift.deploy.party import PartyData, load_policy, set_party

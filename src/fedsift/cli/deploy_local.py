@@ -34,15 +34,15 @@ def local(
     ] = None,
     parties: Annotated[
         int | None,
-        typer.Option("--parties", help="How many, if no job is given.", min=2, max=20),
+        typer.Option("--parties", help="Number of parties, if no job is given.", min=2, max=20),
     ] = None,
     trial: Annotated[
         str | None,
-        typer.Option("--try", help="Run a quick job of this method, then take all down."),
+        typer.Option("--try", help="Run a quick job of this method, then stop everything."),
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--folder", help="Keep kits and data here; else a temporary folder."),
+        typer.Option("--folder", help="Keep kits and data here instead of in a temporary folder."),
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Directory for the result of the job.")
@@ -50,7 +50,7 @@ def local(
     live: Live = False,
     as_json: AsJson = False,
 ) -> None:
-    """Start hub and organisations as processes of this machine, and take them down at the end.
+    """Start a hub and organisations as processes on this machine, and stop them at the end.
 
     With a job file, or with --try, that job is run. Otherwise the federation stays up until Ctrl-C.
     """

@@ -19,19 +19,20 @@ from fedsift.errors import ParameterError
 if TYPE_CHECKING:
     from fedsift.deploy.kits import Kit
 
-KitPaths = Annotated[list[Path], typer.Argument(help="Folders of start-up kits.", metavar="KIT...")]
+KitPaths = Annotated[list[Path], typer.Argument(help="Folders of startup kits.", metavar="KIT...")]
 
 
 def start(
     kits: KitPaths,
     foreground: Annotated[
-        bool, typer.Option("--foreground", help="Stay in front; for systemd or a container.")
+        bool,
+        typer.Option("--foreground", help="Stay in the foreground, for systemd or a container."),
     ] = False,
     wait: Annotated[
-        float, typer.Option("--wait", help="Seconds to wait until it is connected; 0 for none.")
+        float, typer.Option("--wait", help="Seconds to wait for the connection; 0 does not wait.")
     ] = 60.0,
 ) -> None:
-    """Start a member: the hub listens, an organisation dials the hub and waits for jobs."""
+    """Start a member: the hub listens; an organisation connects to it and waits for jobs."""
     with errors_as_exit_codes():
         from fedsift.deploy import processes
         from fedsift.deploy.kits import load_kit
@@ -41,7 +42,7 @@ def start(
             if len(loaded) != 1:
                 raise ParameterError(
                     f"{len(loaded)} kits were given with --foreground.",
-                    "One process can stay in front.",
+                    "Only one process can stay in the foreground.",
                     "Name one kit.",
                 )
             processes.run_here(loaded[0])
@@ -58,7 +59,7 @@ def start(
 
 
 def stop(kits: KitPaths) -> None:
-    """Stop a member and the jobs it carries."""
+    """Stop a member and the jobs it runs."""
     with errors_as_exit_codes():
         from fedsift.deploy import processes
         from fedsift.deploy.kits import load_kit
@@ -72,7 +73,7 @@ def stop(kits: KitPaths) -> None:
 
 
 def status(kits: KitPaths, as_json: AsJson = False) -> None:
-    """Show whether members run here; with a submitter's kit, what the hub sees."""
+    """Show which members run here; with a submitter's kit, who is connected to the hub."""
     with errors_as_exit_codes():
         from fedsift.deploy.kits import load_kit
 
@@ -96,7 +97,7 @@ def status(kits: KitPaths, as_json: AsJson = False) -> None:
 
 def logs(
     kit: KitPath,
-    lines: Annotated[int, typer.Option("--lines", "-n", help="How many.", min=1)] = 40,
+    lines: Annotated[int, typer.Option("--lines", "-n", help="Number of lines.", min=1)] = 40,
 ) -> None:
     """Show the end of a member's log."""
     with errors_as_exit_codes():

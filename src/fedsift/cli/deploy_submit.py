@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 _DAY_SECONDS = 86400.0
 
-SubmitterKit = Annotated[Path, typer.Option("--kit", help="Start-up kit of the submitter.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the paths only.")]
+SubmitterKit = Annotated[Path, typer.Option("--kit", help="Startup kit of the submitter.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print only the paths of the written files.")
+]
 
 
 def submit(
@@ -32,13 +34,13 @@ def submit(
     kit: SubmitterKit,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Directory to write to, instead of the job's."),
+        typer.Option("--out", "-o", help="Output directory, instead of the job's."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted run of this job.")
+        bool, typer.Option("--resume", help="Resume an interrupted run of this job.")
     ] = False,
     limit: Annotated[
-        float, typer.Option("--limit", help="Seconds after which the job is ended.")
+        float, typer.Option("--limit", help="Seconds after which the job is stopped.")
     ] = _DAY_SECONDS,
     live: Live = False,
     as_json: AsJson = False,
@@ -59,7 +61,7 @@ def submit(
 
 
 def result(
-    job_id: Annotated[str, typer.Argument(help="Number of the job.", metavar="JOB_ID")],
+    job_id: Annotated[str, typer.Argument(help="Id of the job.", metavar="JOB_ID")],
     kit: SubmitterKit,
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write to.")] = Path(
         "fedsift-result"
@@ -100,7 +102,7 @@ def submitted(
 
     if kit is None:
         raise ConfigError(
-            "There is no start-up kit to submit with.",
+            "There is no startup kit to submit with.",
             "A job for a federation needs the submitter's.",
             "Name it with kit in [runtime], or use 'fedsift deploy submit --kit'.",
         )
@@ -122,7 +124,7 @@ def submitted(
             page.finish(result)
             return result
     except (PartyFailed, RunEnded, SiteUnreachable):
-        typer.echo("Members keep checkpoints: --resume goes on where the job ended.", err=True)
+        typer.echo("Members keep checkpoints: --resume continues where the job stopped.", err=True)
         raise
 
 

@@ -38,7 +38,7 @@ _MISSING_EXIT_CODE = 2
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check the installation and measure this machine, for 'fedsift plan' too."""
+    """Check the installation and time this machine, so that 'fedsift plan' can predict costs."""
     with errors_as_exit_codes():
         needed = {name: _version(name) for name in NEEDED}
         missing = [name for name, version in needed.items() if version is None]

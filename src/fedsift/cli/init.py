@@ -28,7 +28,7 @@ def init(
         "job.toml"
     ),
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing; take what is proposed.")
+        bool, typer.Option("--yes", "-y", help="Ask nothing and accept every proposal.")
     ] = False,
     method: Annotated[str | None, typer.Option("--method", help="Name of the method.")] = None,
     setting: Annotated[
@@ -42,7 +42,7 @@ def init(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a commented job file; reads the names of columns and no row of any table."""
+    """Write a commented job file; reads column names only, no rows."""
     with errors_as_exit_codes(as_json):
         from fedsift.cli.init_text import Draft, job_text
         from fedsift.result import write_atomically

@@ -88,7 +88,7 @@ def job_text(draft: Draft, place: Path) -> str:
     lines += [
         "[runtime]",
         '# engine = "flare"      # between organisations; needs kit = "..." (see docs/deploy.md)',
-        '# checkpoint = "kept"   # go on after an interruption with --resume',
+        '# checkpoint = "kept"   # resume after an interruption with --resume',
         "",
         "[output]",
         f"directory = {toml_value(f'{place.stem}-out')}",

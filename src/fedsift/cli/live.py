@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedsift.result import SelectionResult
 
 Live = Annotated[
-    bool, typer.Option("--live", help="Serve a page on this machine that shows the job running.")
+    bool, typer.Option("--live", help="Show progress on a web page served on this machine.")
 ]
 
 

@@ -33,19 +33,20 @@ def plan(
         typer.Option(
             "--shape",
             metavar="PARTY=ROWSxCOLUMNS",
-            help="Size of a table that is not here, for a job between organisations; repeatable.",
+            help="Size of a table at another organisation; repeatable.",
         ),
     ] = None,
     classes: Annotated[
-        int, typer.Option("--classes", help="With --shape: classes of the label; 0 for numbers.")
+        int,
+        typer.Option("--classes", help="With --shape: number of classes; 0 for a numeric label."),
     ] = 2,
     common: Annotated[
         int | None,
-        typer.Option("--common", help="With --shape: rows that all parties have, by their ids."),
+        typer.Option("--common", help="With --shape: number of rows that all parties share."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a job, say who will learn what, and predict its cost; sends and writes nothing."""
+    """Check a job, list who would learn what, and predict its cost; sends nothing."""
     with errors_as_exit_codes(as_json):
         from fedsift.cli import shapes
         from fedsift.cli.predicting import predicted

@@ -27,10 +27,10 @@ def report(
         typer.Argument(help="result.json of a run, or its directory.", metavar="RESULT.json"),
     ],
     form: Annotated[
-        Format, typer.Option("--format", "-f", help="Form of the report.")
+        Format, typer.Option("--format", "-f", help="Format of the report.")
     ] = Format.text,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write, instead of printing.")
+        Path | None, typer.Option("--out", "-o", help="Write to this file instead of printing.")
     ] = None,
 ) -> None:
     """Print or write a report from a result file."""

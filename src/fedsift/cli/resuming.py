@@ -25,13 +25,13 @@ def check_place(job: Job, *, resume: bool) -> None:
         if resume:
             raise ConfigError(
                 "The job keeps no checkpoints.",
-                "An interrupted run goes on from those that it kept.",
+                "An interrupted run resumes from those that it kept.",
                 'Add checkpoint = "..." to [runtime], and run the job without --resume.',
             )
         return
     if job.data.dataset is not None and job.data.setting == "horizontal" and job.seed is None:
         raise ConfigError(
-            "The rows of the data set are dealt out at random, and the job has no seed.",
+            "The rows of the data set are split at random, and the job has no seed.",
             "A run can be resumed if the parties have the same rows again.",
             "Add seed = ... to [job], or remove checkpoint from [runtime].",
         )
@@ -40,7 +40,7 @@ def check_place(job: Job, *, resume: bool) -> None:
             raise FileProblem(
                 f"{place} holds the checkpoints of an unfinished run.",
                 "A new run needs a directory without any.",
-                "Go on with --resume, or remove the directory to start anew.",
+                "Resume with --resume, or remove the directory to start again.",
             )
         typer.echo(one_line(f"Resuming the run in {place}."), err=True)
     elif resume:
@@ -70,5 +70,5 @@ def how_to_go_on(job: Job) -> str:
     """The sentence for it."""
     return (
         f"Finished rounds are kept in {job.checkpoint}: "
-        f"'fedsift run {job.path.name} --resume' goes on from there."
+        f"'fedsift run {job.path.name} --resume' continues from there."
     )

@@ -32,16 +32,18 @@ def run(
     job: Annotated[Path, typer.Argument(help="Job file (TOML).", metavar="JOB.toml")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Directory to write to, instead of the job's."),
+        typer.Option("--out", "-o", help="Output directory, instead of the job's."),
     ] = None,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the paths only.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only the paths of the written files.")
+    ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted run of this job.")
+        bool, typer.Option("--resume", help="Resume an interrupted run of this job.")
     ] = False,
     live: Live = False,
 ) -> None:
-    """Run a job; writes result.json, report.html and ledger.jsonl."""
+    """Run a job and write result.json, report.html and ledger.jsonl."""
     with errors_as_exit_codes(as_json):
         from fedsift.cli import output, predicting, resuming, tracking
         from fedsift.cli.prepare import prepare, read_job

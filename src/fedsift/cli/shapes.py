@@ -91,7 +91,7 @@ def _read(parties: Sequence[str], given: Sequence[str]) -> dict[str, tuple[int, 
     if missing:
         raise ParameterError(
             f"No shape is given for: {', '.join(missing)}.",
-            "The tables are at the organisations, so that their sizes must be told.",
+            "The organisations hold the tables, so 'plan' needs the size of each.",
             f"Add --shape {missing[0]}=ROWSxCOLUMNS.",
         )
     return shapes

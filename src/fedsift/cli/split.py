@@ -16,7 +16,7 @@ from fedsift.errors import ParameterError
 def split(
     file: Annotated[Path, typer.Argument(help="CSV or Parquet file.", metavar="FILE")],
     parties: Annotated[
-        int | None, typer.Option("--parties", help="How many; 3, or 4 for vfps, if not given.")
+        int | None, typer.Option("--parties", help="Number of parties; 3 by default, 4 for vfps.")
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Directory for the files and the job.")
@@ -24,19 +24,21 @@ def split(
     label: Annotated[str | None, typer.Option("--label", help="The label column.")] = None,
     setting: Annotated[
         str | None,
-        typer.Option("--setting", help="vertical: deal out columns; horizontal: rows."),
+        typer.Option("--setting", help="vertical: split columns; horizontal: split rows."),
     ] = None,
     id_column: Annotated[
         str | None, typer.Option("--id", help="Column that identifies a row.")
     ] = None,
     overlap: Annotated[
-        float, typer.Option("--overlap", help="Share of the rows that every party has.")
+        float, typer.Option("--overlap", help="Fraction of the rows that every party has.")
     ] = 1.0,
     method: Annotated[str, typer.Option("--method", help="Method of the job.")] = "filter",
-    seed: Annotated[int, typer.Option("--seed", help="For dealing out.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed for assigning columns or rows to parties.", min=0)
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Cut one table into a toy federation: a file per party, and a job that runs on them."""
+    """Split one table into simulated parties: a file for each, and a job file for them."""
     with errors_as_exit_codes():
         from fedsift.data.files import read_frame
         from fedsift.deploy.toy import Toy, demo_of, write_toy

@@ -231,12 +231,12 @@ def _job_numbers(check: TomlCheck, job: Mapping[str, Any]) -> None:
 
 
 def _kit(check: TomlCheck, runtime: Mapping[str, Any], engine: str | None) -> Path | None:
-    """The submitter's start-up kit, which the engine 'flare' needs."""
+    """The submitter's startup kit, which the engine 'flare' needs."""
     given = runtime.get("kit")
     if "engine" in runtime:
         check.choice(("runtime", "engine"), runtime["engine"], ENGINES)
     if engine is None and runtime.get("engine") == "flare" and given is None:
-        needed = 'Jobs between organisations are submitted with kit = "...", a start-up kit.'
+        needed = 'Jobs between organisations are submitted with kit = "...", a startup kit.'
         check.add(("runtime",), "The engine 'flare' has no kit.", needed, "Add it.")
     return check.place(("runtime", "kit"), given)
 

@@ -68,7 +68,7 @@ class TomlCheck:
             line = int(place[1]) if place and place[1] else len(text.splitlines())
             found = f"Not valid TOML: {_PLACE.sub('', str(error))}."
             needed = "A table, or one 'key = value', is needed here."
-            action = "Mend the line; text needs quotes."
+            action = "Fix the line; text needs quotes."
             if "\\" in "".join(self._text[line - 1 : line]):
                 action = "Write paths with / or in single quotes, such as 'C:\\data\\bank.csv'."
             elif maker and path.suffix.lower() in _TABLES:
@@ -172,7 +172,7 @@ class TomlCheck:
             raise JobError(f"{place}: {found}", needed, action, problems=listed, mistakes=mistakes)
         raise JobError(
             f"{self.path.name} has {len(ordered)} problems.",
-            f"All must be mended before {what} can be used.",
+            f"Fix all of them before {what} can be used.",
             f"Start with {listed[0]}",
             problems=listed,
             mistakes=mistakes,

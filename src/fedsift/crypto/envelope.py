@@ -181,5 +181,5 @@ def _refused(sender: str, reason: str) -> BadEnvelope:
     return BadEnvelope(
         f"An envelope that claims to come from {sender!r} was refused: {reason}.",
         "Envelopes must be sealed by the pinned key, in this session, and arrive in order.",
-        "Check the pinned keys; if they are right, somebody on the way is tampering.",
+        "Check the pinned keys; if they are right, someone on the way is tampering with messages.",
     )

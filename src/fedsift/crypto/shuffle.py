@@ -52,7 +52,7 @@ def receive(sealed: Ciphertexts, key: MaskingKey, dealer: PublicKeys) -> bytes:
         raise BadCiphertext(
             "A dealt secret cannot be opened.",
             "It must be sealed for this party's key of this run.",
-            "Run the job again; if it happens again, somebody changes messages on the way.",
+            "Run the job again; if it happens again, someone changes messages on the way.",
         ) from error
     return secret
 

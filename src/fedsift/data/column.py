@@ -181,7 +181,7 @@ def _checked_numbers(values: NDArray[Any], name: str, party: str) -> NDArray[np.
             f"Column {name!r} of party {party!r} contains infinity in {int(infinite.sum())} "
             f"row(s), first in row {int(infinite.argmax())} (rows count from 0).",
             "Numbers must be finite or missing.",
-            "Replace infinite values by NaN, or mend where they come from.",
+            "Replace infinite values by NaN, or fix their source.",
         )
     if np.isnan(numbers).all():
         raise _all_missing(name, party)

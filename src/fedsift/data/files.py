@@ -148,7 +148,7 @@ def _bad_csv(path: Path, problem: str) -> FileProblem:
     return FileProblem(
         f"File {path.name!r} {problem}.",
         "A CSV file needs one line of names, then one line of as many cells per row, in UTF-8.",
-        "Open the file and mend it, or export it again.",
+        "Open the file and fix it, or export it again.",
     )
 
 

@@ -54,7 +54,7 @@ def refuse_duplicates(ids: Ids, party: str) -> None:
             f"Party {party!r} has duplicate ids: {n_repeated} of its {len(ids)} rows repeat "
             "the id of an earlier row.",
             "An id must stand for one row.",
-            "Remove or merge the duplicates, or add a column that tells the rows apart.",
+            "Remove or merge the duplicates, or add a column that distinguishes the rows.",
         )
 
 

@@ -37,7 +37,7 @@ def split_vertical(
     task: str = "auto",
     categorical: Sequence[str] = (),
 ) -> Federation:
-    """Deal the columns of one table out to several parties.
+    """Split the columns of one table among several parties.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def split_vertical(
         How many parties, or which columns (numbers or names) each of them gets. Every column must
         belong to exactly one party.
     random_state : int, Generator or None
-        Seed for dealing columns out at random; with None each party gets a block of neighbours.
+        Seed for assigning columns at random; with None each party gets a block of neighbours.
     label_holder : int, str or None
         Number (from 0) or name of the party that also holds the labels; None for a party of its
         own called ``label-holder``.
@@ -102,7 +102,7 @@ def split_horizontal(
     task: str = "auto",
     categorical: Sequence[str] = (),
 ) -> Federation:
-    """Deal the rows of one table out to several parties.
+    """Split the rows of one table among several parties.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def split_horizontal(
     parties : int or array-like of shape (n_rows,)
         How many parties, or the owner of every row (numbers or names).
     skew : {None, "kmeans", "dirichlet"}
-        None deals rows out evenly at random; ``"kmeans"`` gives every party one cluster of
+        None splits rows evenly at random; ``"kmeans"`` gives every party one cluster of
         similar rows; ``"dirichlet"`` gives every party its own mixture of classes.
     random_state : int, Generator or None
         Seed.
@@ -292,7 +292,7 @@ def _explicit_owners(
     if skew is not None:
         raise ParameterError(
             f"Both skew={skew!r} and an owner for every row were given.",
-            "Rows are dealt out either by a rule or by a list of owners.",
+            "Rows are split either by a rule or by a list of owners.",
             "Leave out one of the two.",
         )
     if given.shape != (n_rows,):

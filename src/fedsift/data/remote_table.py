@@ -142,5 +142,5 @@ def _elsewhere(what: str) -> UndeclaredFlow:
     return UndeclaredFlow(
         f"{what} are at another site.",
         "A site computes with its own data and with messages.",
-        "Report this: a method has read what it was not told.",
+        "Report this: a method has read what no party sent it.",
     )

@@ -125,7 +125,7 @@ class Checkpoints:
             f"The checkpoint {self.path(unit).name} is not readable.",
             "An interrupted run continues from files that are as they were written.",
             "Restore the file from a backup, or remove the checkpoints of all parties and "
-            "start anew.",
+            "start again.",
         )
 
     def forget_after(self, unit: int) -> None:

@@ -159,7 +159,7 @@ def _refuse_infinite(values: NDArray[Any], name: str) -> None:
         raise ValueProblem(
             f"The {name} contains infinity in {n_infinite} of {len(values)} rows.",
             "Labels must be finite.",
-            "Remove those rows, or mend where the labels come from.",
+            "Remove those rows, or fix the source of the labels.",
         )
 
 

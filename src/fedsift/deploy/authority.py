@@ -17,7 +17,7 @@ OWNER_ONLY = 0o700
 _NOTE = """\
 This folder holds the key that signs certificates for the federation {project!r}.
 
-Whoever has it can issue a certificate in anybody's name. Give it to a keeper who does not operate
+Anyone with it can issue certificates in any member's name. Give it to someone who does not operate
 the hub, keep it off-line, and bring it out only to add a member or to renew certificates. It holds
 no member's private key: those are in the kits only.
 """

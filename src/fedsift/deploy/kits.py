@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Start-up kits: the folder each member gets, and the authority that nobody gets.
+"""Startup kits: the folder each member gets, and the authority that nobody gets.
 
 ``make_kits`` leaves this behind::
 
@@ -65,7 +65,7 @@ _KIT: dict[str, Kinds] = {
 }
 
 _KIT_NOTE = """\
-Start-up kit of {name!r} ({kind}) in the federation {project!r}.
+Startup kit of {name!r} ({kind}) in the federation {project!r}.
 
 It holds private keys: it belongs to {name!r} alone. Next steps, on {name}'s own machine:
 
@@ -87,7 +87,7 @@ _STEPS = {
 
 @dataclass(frozen=True)
 class Kit:
-    """A start-up kit on this machine."""
+    """A startup kit on this machine."""
 
     folder: Path
     kind: str
@@ -121,7 +121,7 @@ def load_kit(folder: str | os.PathLike[str], kind: str | None = None) -> Kit:
     path = Path(folder).absolute()
     if not (path / KIT_FILE).is_file():
         raise FileProblem(
-            f"{path} is not a start-up kit.",
+            f"{path} is not a startup kit.",
             f"A folder with {KIT_FILE} is needed.",
             "Pass one of the folders that 'fedsift deploy init' made under kits/.",
         )

@@ -167,7 +167,7 @@ def wait_until_up(kit: Kit, timeout_seconds: float = DEFAULT_TIMEOUTS.member_sta
                 f"It must reach the hub at {kit.host}:{port_of(kit)}."
                 if kit.kind == "organisation"
                 else "It must listen for the organisations.",
-                f"See 'fedsift deploy logs {kit.folder}'; it goes on trying.",
+                f"See 'fedsift deploy logs {kit.folder}'; it keeps trying.",
             )
         time.sleep(DEFAULT_TIMEOUTS.process_poll_seconds)
 

@@ -69,7 +69,7 @@ def make_site(folder: Path, job_text: str, name: str) -> Site:
         raise JobError(
             f"The settings here are those of {settings.name!r}, and this is {name!r}.",
             "A member has settings of its own.",
-            "Put the right start-up kit into place.",
+            "Use the right startup kit.",
         )
     site = Site(job, settings, settings.key())
     site.check()
@@ -214,7 +214,7 @@ class Site:
     def _not_free(self, found: str, allowed: str) -> PolicyViolation:
         name = self.settings.name
         return PolicyViolation(
-            f"The run needs {found}, which {name!r} has not set free.",
+            f"The run needs {found}, which {name!r} has not released.",
             f"Jobs may use {allowed}.",
             f"Change the job, or ask {name!r} to change its settings.",
         )

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A member's own settings: ``site.toml`` of an organisation, ``hub.toml``, ``submitter.toml``.
 
-The file lies in ``local/fedsift`` of a start-up kit and never leaves it. A job names organisations,
+The file lies in ``local/fedsift`` of a startup kit and never leaves it. A job names organisations,
 a method and its parameters; everything about data, keys and consent comes from here. Paths are
 relative to the file. The files of the hub and of submitters have the same form without ``[data]``::
 
@@ -149,7 +149,7 @@ def load_site(folder: Path) -> SiteSettings:
     Parameters
     ----------
     folder : Path
-        ``local/fedsift`` of a start-up kit.
+        ``local/fedsift`` of a startup kit.
 
     Returns
     -------

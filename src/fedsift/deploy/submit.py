@@ -268,10 +268,10 @@ class _JobWatch:
             return
         if job_id not in session.ask("info")["jobs"]:
             raise ProtocolError(
-                "The hub was started anew and does not run the job any more.",
+                "The hub was restarted and no longer runs the job.",
                 "The hub must be up for the whole length of a job.",
-                "Submit the job again; with --resume it goes on where it was, if all members keep "
-                "checkpoints.",
+                "Submit the job again; with --resume it continues where it stopped, if all "
+                "members keep checkpoints.",
             )
 
     def _show(self, state: JobState) -> None:

@@ -75,13 +75,13 @@ class StepFiles:
             raise ParameterError(
                 "The finished steps belong to another job.",
                 "An interrupted run continues with the settings it began with.",
-                "Restore the job, or choose another checkpoint directory to start anew.",
+                "Restore the job, or choose another checkpoint directory to start again.",
             )
         if saved["data"] != self._data:
             raise AlignmentError(
                 f"The data of party {self._party!r} is not what it was at the checkpoint.",
                 "An interrupted run continues on the same rows and columns.",
-                "Restore the data, or remove the checkpoints of all parties and start anew.",
+                "Restore the data, or remove the checkpoints of all parties and start again.",
             )
         return saved
 

@@ -295,8 +295,8 @@ def lost_steps(party: str, step: int) -> FileProblem:
     """Build the error for a party that cannot go on after a step."""
     return FileProblem(
         f"Party {party!r} has no checkpoint of step {step} of this run.",
-        "A run goes on after a step that all parties have finished.",
-        "Restore this party's files, or remove those of all parties and start anew.",
+        "A run resumes after a step that all parties have finished.",
+        "Restore this party's files, or remove those of all parties and start again.",
     )
 
 

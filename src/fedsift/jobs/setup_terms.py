@@ -211,7 +211,7 @@ def check_same(party: str, terms: Terms, version: str, job: str) -> None:
     if job != terms.job:
         raise Disagreement(
             f"Party {party!r} knows another job than the coordinator.",
-            "All sites run the same job, to the last letter.",
+            "All sites run exactly the same job.",
             "Submit the job again.",
         )
 
@@ -220,7 +220,7 @@ def another_outline(party: str) -> ParameterError:
     """Build the error for a coordinator that makes up what a party told it."""
     return ParameterError(
         f"The coordinator describes party {party!r} otherwise than it is.",
-        "A party has the features it told the coordinator.",
+        "A party has the features that it sent to the coordinator.",
         "Check that all sites run the same version of fedsift.",
     )
 

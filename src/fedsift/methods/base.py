@@ -110,7 +110,7 @@ class FederatedSelector(SelectorMixin, BaseEstimator):
         raise ParameterError(
             f"checkpoint is a {type(self.checkpoint).__name__}.",
             "The path of a directory is needed, or None to keep no checkpoints.",
-            "Correct it.",
+            "Pass a path such as 'kept', or leave checkpoint out.",
         )
 
     def _seed(self):

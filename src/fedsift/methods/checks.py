@@ -32,7 +32,7 @@ def check_number(name, value, smallest, *, strict):
     raise ParameterError(
         f"{name}={value!r}.",
         f"A number {'above' if strict else 'not below'} {smallest:g} is needed.",
-        "Correct it.",
+        f"Pass another {name}.",
     )
 
 
@@ -43,5 +43,5 @@ def check_whole(name, value, smallest, largest):
         raise ParameterError(
             f"{name}={value!r}.",
             f"A whole number from {smallest} to {largest} is needed.",
-            "Correct it.",
+            f"Pass another {name}.",
         )

@@ -223,7 +223,7 @@ class Accountant:
             raise PolicyViolation(
                 f"Telling {what} would spend more than epsilon {self.epsilon:g}.",
                 f"{self.total:.4g} of it is spent.",
-                "Start a new run with a budget of its own, or tell less.",
+                "Start a new run with its own budget, or reveal less.",
             )
 
 

@@ -42,7 +42,7 @@ class Policy:
     max_epsilon : float, optional
         Largest budget of differential privacy; runs without one are refused then.
     max_release_epsilon : float, optional
-        The same for what is told of the outcome of a run.
+        The same for what the selection itself reveals.
     """
 
     methods: tuple[str, ...] | None = None

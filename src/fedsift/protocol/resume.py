@@ -182,8 +182,8 @@ class Kept:
         """The error of a role that cannot go on from a unit."""
         return FileProblem(
             f"Party {self._party!r} has no checkpoint of unit {unit} of this run.",
-            "A run goes on from a unit that all parties have.",
-            "Restore this party's files, or remove those of all parties and start anew.",
+            "A run resumes from a unit that all parties have.",
+            "Restore this party's files, or remove those of all parties and start again.",
         )
 
     def _checked(self, unit: int) -> State:
@@ -197,13 +197,13 @@ class Kept:
             raise ParameterError(
                 f"The checkpoint belongs to a job with another {', '.join(changed)}.",
                 "An interrupted run continues with the settings it began with.",
-                "Restore the settings, or choose another checkpoint directory to start anew.",
+                "Restore the settings, or choose another checkpoint directory to start again.",
             )
         if saved["data"] != self._data:
             raise AlignmentError(
                 f"The data of party {self._party!r} is not what it was at the checkpoint.",
                 "An interrupted run continues on the same rows and columns.",
-                "Restore the data, or remove the checkpoints of all parties and start anew.",
+                "Restore the data, or remove the checkpoints of all parties and start again.",
             )
         return saved
 

@@ -22,7 +22,7 @@ LONG_TEXT = 40
 
 FOOTER = (
     "Made by fedsift from the result file alone. It holds names of features and parties, scores "
-    "and costs; no rows of anybody's data."
+    "and costs; no rows of any party's data."
 )
 # A page that is served asks for an icon unless it brings one.
 _LIVE_HEAD = (

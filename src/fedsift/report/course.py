@@ -208,7 +208,7 @@ def _scree(result: SelectionResult) -> str:
     n_selected = sum(one.selected for one in scored)
     first = all(one.selected for one in scored[:n_selected])
     cut = n_selected + 0.5 if first and n_selected < len(scored) else None
-    note = "" if cut is None else "The dotted line is the cut: selected features are left of it."
+    note = "" if cut is None else "The dotted line is the cutoff: selected features are left of it."
     return charts.lines("Score by rank", {"score": points}, x="rank", y="score", cut=cut, note=note)
 
 

@@ -16,7 +16,7 @@ from fedsift.result import SelectionResult
 
 MOST_PARTIES = 9
 _NODE_WIDTH, _NODE_HEIGHT = 96, 42
-_ROLE_LETTERS = 21
+_ROLE_LETTERS = 22
 
 
 @dataclass
@@ -53,7 +53,7 @@ def drawing(result: SelectionResult) -> str:
     ]
     nodes = [_node(where[party], party, roles.get(party, [])) for party in shown]
     left_out = len(parties) - len(shown)
-    note = "Full lines told the receiver something, dashed ones nothing but ciphertexts, keys and "
+    note = "Solid line: the receiver learned something. Dashed line: only ciphertexts, keys and "
     note += "requests. Thicker lines carried more bytes."
     if left_out:
         note += f" {left_out} more parties are in the table only."

@@ -111,7 +111,7 @@ def _filled_table(
 
 
 def _learned(view: ReportView, result: SelectionResult) -> str:
-    lead = "Counted from the messages that were really sent, by the declaration of each."
+    lead = "Taken from the messages that were sent, and what each of them declares."
     drawn = flows.drawing(result)
     if not view.learned:
         return blocks.section("Who learned what", lead, f"<p>Nobody learned anything.</p>{drawn}")

@@ -27,7 +27,7 @@ MOST_ROWS = 300
 Steps = Sequence[Mapping[str, Any]]
 _FOOTER = (
     "Served by fedsift on this machine only, as long as the job runs. It holds names and counts; "
-    "no rows of anybody's data."
+    "no rows of any party's data."
 )
 
 

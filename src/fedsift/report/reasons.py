@@ -61,8 +61,8 @@ def uncertainty(result: SelectionResult) -> str:
     parts = [_of_errors(result, scored) if any(o.standard_error for o in scored) else _no(result)]
     if any(margin is not None for margin in curves.margins(scored)):
         parts.append(
-            "Margin: how far a score is from the other side of the cut, as a share of the range of "
-            "all scores."
+            "Margin: the distance of a score from the cutoff, as a fraction of the range of all "
+            "scores."
         )
     return " ".join(parts)
 
@@ -72,13 +72,13 @@ def _of_errors(result: SelectionResult, scored: list[curves.Scored]) -> str:
     if len({one.selected for one in scored}) < 2:
         return bars(result)
     if not near:
-        return f"{bars(result)} No feature is nearer to the other side of the cut than that."
+        return f"{bars(result)} No feature is that close to the cutoff."
     names = ", ".join(clean(one.label) for one in near[:_MOST_NAMES])
     more = f" and {len(near) - _MOST_NAMES} more" if len(near) > _MOST_NAMES else ""
     what = "noise" if curves.errors_are(result) == "noise" else "rows"
     return (
-        f"{bars(result)} Nearer to the other side of the cut than that, so that other {what} could "
-        f"have decided otherwise: {names}{more}."
+        f"{bars(result)} Close calls, within one standard error of the cutoff: different {what} "
+        f"could change the decision on {names}{more}."
     )
 
 

@@ -72,7 +72,7 @@ def test_an_unfinished_run_is_not_overwritten(broken):
     refused = broken.run()
     assert refused.exit_code == 2
     assert "holds the checkpoints of an unfinished run." in refused.err
-    assert "Go on with --resume, or remove the directory to start anew." in refused.err
+    assert "Resume with --resume, or remove the directory to start again." in refused.err
     assert kept(broken) == before
     for path in (broken.folder / "kept").iterdir():
         path.unlink()
@@ -133,7 +133,7 @@ def test_ctrl_c_says_how_to_go_on(workshop, monkeypatch):
         ended = workshop.run()
     assert ended.exit_code == 130
     assert "nothing was written" in ended.err
-    assert "--resume' goes on from there" in ended.err
+    assert "--resume' continues from there" in ended.err
     resumed = workshop.run("--resume", "--json")
     assert resumed.exit_code == 0
     assert same_outcome(workshop, resumed)

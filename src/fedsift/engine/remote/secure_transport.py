@@ -248,7 +248,7 @@ class SecureTransport:
             raise Disagreement(
                 f"Site {site!r} runs another job than this site ({self.site!r}).",
                 "All sites must run the same job.",
-                "Submit the job again; if this stays, somebody on the way changes it.",
+                "Submit the job again; if this happens again, someone on the way changes it.",
             )
         return handshake.fresh
 

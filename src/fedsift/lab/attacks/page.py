@@ -21,7 +21,7 @@ from fedsift.report import blocks
 _LEGEND = {
     SUCCEEDS: "without the protection the attack works, as it must to prove anything",
     CLOSED: "the attacker gains next to nothing over a guess",
-    DECLARED: "it works, and the disclosure ledger of that very run told the parties so",
+    DECLARED: "it works, and the disclosure ledger of that very run says so",
     OPEN: "it works and nothing declares it",
     FAILS: "it does not even work without the protection, so it proves nothing",
 }

@@ -124,7 +124,7 @@ class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_mess
             raise ParameterError(
                 "The label holder continues a training, or begins one, and this party does not.",
                 "All parties continue from the same checkpoint.",
-                "Start this party with the directory it had before, or train anew.",
+                "Start this party with the directory it had before, or train again.",
             )
         if self._saved:
             self._continue()

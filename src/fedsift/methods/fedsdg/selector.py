@@ -25,7 +25,7 @@ class FedSDGSelector(JointModel):
     """Select features by stochastic gates while parties train a network together.
 
     Every feature has a gate that the training opens or closes; a penalty closes those that do not
-    pay for themselves, so no number of features has to be known beforehand. Parties keep their
+    help enough, so no number of features has to be known in advance. Parties keep their
     columns, gates and embedding networks; the layer in between is shared such that nobody knows its
     weights, and runs on encrypted numbers. For parties with different columns of the same rows.
 

@@ -143,7 +143,7 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         if self._params.fixed_edges:
             raise ParameterError(
                 f"The coordinator asks for {what}.",
-                "In a run with a budget of privacy this party tells counts between known edges.",
+                "In a run with a budget of privacy this party sends counts between known edges.",
                 "Run the same job at every party.",
             )
 

@@ -66,15 +66,15 @@ class FilterSelector(MethodSelector):
     disclose : {"auto", "scores", "counts"}
         What the label holder may learn of others' features. ``scores`` exists for gini and f.
     epsilon : float, optional
-        Differential privacy: every party adds noise to the counts of its own rows before anybody
-        sees them, so that all it tells about the values of one row stays within this budget. Needs
-        a score of counts (gini, mi, chi2, iv) and bins given as edges: quantiles depend on the
-        rows.
+        Differential privacy: every party adds noise to the counts of its own rows before anyone
+        sees them, so that all it reveals about the values of one row stays within this budget.
+        Needs a score of counts (gini, mi, chi2, iv) and bins given as edges: quantiles depend on
+        the rows.
     delta : float
         0 for pure differential privacy; a tiny one allows for less noise with many features.
     release_epsilon : float, optional
         Differential privacy of the selection: the party that knows the scores draws the features
-        by them, so that what others are told of one row over all parties, its values and its
+        by them, so that what others learn of one row over all parties, its values and its
         label, stays within this budget. Scores are withheld from the result. Needs gini or mi, and
         bins given as edges.
     release_delta : float
@@ -333,7 +333,7 @@ class FilterSelector(MethodSelector):
         if self.checkpoint is not None:
             raise ParameterError(
                 "A checkpoint together with an epsilon.",
-                "A resumed run would tell counts again, and spend the budget again.",
+                "A resumed run would reveal counts again, and spend the budget again.",
                 "Leave the checkpoint out.",
             )
 

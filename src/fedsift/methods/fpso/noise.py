@@ -40,7 +40,7 @@ def check_votes(settings: dict[str, Any]) -> None:
             raise ParameterError(
                 f"{name}={value!r}.",
                 f"A whole number of at least {least} is needed, or None.",
-                "Correct it, or leave it out.",
+                f"Pass {name}={least} or more, or leave it out.",
             )
     if epsilon is None:
         return
@@ -54,7 +54,7 @@ def check_votes(settings: dict[str, Any]) -> None:
     if settings["checkpoint"] is not None:
         raise ParameterError(
             "A checkpoint together with an epsilon.",
-            "A resumed run would tell votes again, and spend the budget again.",
+            "A resumed run would reveal votes again, and spend the budget again.",
             "Leave the checkpoint out.",
         )
 

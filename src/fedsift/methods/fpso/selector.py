@@ -50,7 +50,7 @@ class FPSOSelector(MethodSelector):
     epsilon : float, optional
         Differential privacy: every party's rows vote in disjoint blocks, noise is added before the
         votes leave, and no accuracy and no subset does. ``mode``, ``integration`` and
-        ``aggregation`` mean nothing then. All that a party tells about one row, its label
+        ``aggregation`` mean nothing then. All that a party reveals about one row, its label
         included, stays within this budget.
     delta : float
         0 for pure differential privacy; a tiny one allows for less noise where blocks cast many
@@ -80,7 +80,7 @@ class FPSOSelector(MethodSelector):
         What each party should use: its own subset where that is better on its own training rows.
     accuracy_ : float
         Mean inner cross-validation accuracy of the common subset; optimistic, as it was maximised.
-        None with an epsilon: nobody is told.
+        None with an epsilon: nobody learns it.
     votes_ : ndarray of int
         Only with an epsilon: noisy votes of all parties' blocks for every feature.
     history_ : list of dict
@@ -289,7 +289,9 @@ class FPSOSelector(MethodSelector):
             value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or value < 1:
                 raise ParameterError(
-                    f"{name}={value!r}.", "A positive whole number is needed.", "Correct it."
+                    f"{name}={value!r}.",
+                    "A positive whole number is needed.",
+                    f"Pass {name}=1 or more.",
                 )
 
     def __sklearn_tags__(self):

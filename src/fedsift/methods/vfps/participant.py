@@ -167,7 +167,7 @@ class Participant(Resumable, name="participant", signals=messages.PARTICIPANT_SI
         if any(self._groups.get(row, members) != members for row in rows):
             raise ParameterError(
                 "The leader asks for a query of an interrupted run with another group.",
-                "A resumed run goes on with the groups it had.",
+                "A resumed run continues with the groups it had.",
                 "Run the same job at every party.",
             )
         self._groups |= dict.fromkeys(rows, members)

@@ -256,7 +256,7 @@ class VFPSSelector(MethodSelector):
         if federation.target is None or federation.label_holder is None:
             raise ParameterError(
                 "The federation has no label.",
-                "Participants are judged by what their columns tell about a label.",
+                "Participants are judged by what their columns say about a label.",
                 "Name the party and column of the label.",
             )
         if vfps.AGGREGATOR in federation.parties:
