@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedsift.data import Federation, split_horizontal, split_vertical
+from fedsift.engine.exchange import RoleNetwork
 from fedsift.errors import PartyFailed
 from fedsift.methods.dcfs.selector import DCFSSelector
 from fedsift.methods.fedsdg.selector import FedSDGSelector
@@ -171,13 +172,24 @@ def cut_run(selector, federation, at) -> list[str]:
 
 def failing_party(monkeypatch, party, message, times=1):
     """Let a party raise when it is sent a message for the given time."""
-    handle, seen = Role.handle, []
+    seen = []
 
-    async def handled(self, received, net):
+    def fail(received, net):
         if net.party == party and type(received).__name__ == message:
             seen.append(received)
             if len(seen) == times:
                 raise RuntimeError("the disk of this party is broken")
+
+    before_handling(monkeypatch, fail)
+
+
+def before_handling(monkeypatch, function):
+    """Call a function with every message that a role gets in a run; predictions are left alone."""
+    handle = Role.handle
+
+    async def handled(self, received, net):
+        if isinstance(net, RoleNetwork):
+            function(received, net)
         return await handle(self, received, net)
 
     monkeypatch.setattr(Role, "handle", handled)

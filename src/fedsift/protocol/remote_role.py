@@ -19,8 +19,8 @@ class RemoteRole(Role):
     --------
     >>> class Participant(Role, name="participant"):
     ...     pass
-    >>> absent = Absent(Participant)
-    >>> absent.role_name, absent.driving
+    >>> remote = RemoteRole(Participant)
+    >>> remote.role_name, remote.driving
     ('participant', False)
     """
 

@@ -7,9 +7,8 @@ import time
 import pytest
 
 from fedsift.data.state_files import unfinished
-from fedsift.protocol.role import Role
 from helpers.cli import CELL, Workshop, call
-from helpers.resume import failing_party
+from helpers.resume import before_handling, failing_party
 
 
 @pytest.fixture
@@ -52,13 +51,8 @@ def test_a_failed_party_is_named_and_resuming_is_offered(broken):
 
 
 def test_resume_goes_on_and_ends_as_if_nothing_had_happened(broken, monkeypatch):
-    asked, handle = [], Role.handle
-
-    async def handled(self, received, net):
-        asked.append(type(received).__name__)
-        return await handle(self, received, net)
-
-    monkeypatch.setattr(Role, "handle", handled)
+    asked = []
+    before_handling(monkeypatch, lambda received, _: asked.append(type(received).__name__))
     resumed = broken.run("--resume", "--json")
     assert resumed.exit_code == 0
     assert "Resuming the run in" in resumed.err
@@ -119,17 +113,14 @@ def test_changed_settings_are_refused_by_name(broken):
 
 
 def test_ctrl_c_says_how_to_go_on(workshop, monkeypatch):
-    handle = Role.handle
-
-    async def handled(self, received, net):
+    def interrupt(received, _):
         if type(received).__name__ == "Selected":
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(3)  # long enough for the main thread to notice and to go
             raise RuntimeError("this party is left behind")
-        return await handle(self, received, net)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Role, "handle", handled)
+        before_handling(patched, interrupt)
         ended = workshop.run()
     assert ended.exit_code == 130
     assert "nothing was written" in ended.err

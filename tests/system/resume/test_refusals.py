@@ -114,7 +114,7 @@ def test_a_broken_file_gives_one_clear_error(owner, damage, tmp_path):
     with pytest.raises(FedsiftError) as refused:
         case.make(place).fit(case.federation())
     assert f"The checkpoint {latest.name} is not readable." in str(refused.value)
-    assert "start anew" in str(refused.value)
+    assert "start again" in str(refused.value)
     assert str(tmp_path) not in str(refused.value)  # other parties may read this
     assert isinstance(refused.value, FileProblem if owner == "third-party" else PartyFailed)
 

@@ -78,7 +78,7 @@ def rounded_errors(errors: npt.ArrayLike) -> list[float | None]:
 
     Examples
     --------
-    >>> told([0.012345, float("nan")])
+    >>> rounded_errors([0.012345, float("nan")])
     [0.012, None]
     """
     return [float(f"{error:.2g}") if np.isfinite(error) else None for error in np.asarray(errors)]
