@@ -11,7 +11,7 @@ TWO_WORKERS := -n 2 --dist loadgroup --no-loadscope-reorder
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test coverage faults browser browser-tests screenshots check fix docs golden reproduce bench bench-check clean
+.PHONY: demo test coverage faults browser browser-tests screenshots check fix docs golden reproduce bench bench-check fuzz clean
 
 demo: $(STAMP)
 	$(BIN)/fedsift demo
@@ -67,6 +67,12 @@ bench: $(STAMP)
 # Committed result files, the limits they meet, and the pages made from them.
 bench-check: $(STAMP)
 	$(PYTEST) benchmarks/checks
+
+# Ten minutes of coverage-guided fuzzing for each reader; FUZZ_SECONDS=60 for a short look.
+FUZZ_SECONDS ?= 600
+fuzz: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fuzz]'
+	$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
 
 clean:
 	rm -rf $(VENV) fedsift-demo site build dist src/*.egg-info

@@ -21,6 +21,7 @@ from fedsift.config import (
 from fedsift.config import (
     steps as job_steps,
 )
+from fedsift.config.parties import KIND_SETS
 from fedsift.config.toml import TEXTS
 from fedsift.methods import registry
 
@@ -51,7 +52,7 @@ _KEYS = {
 }
 _MEANING = {
     "_JOB_KEYS.method": "name of the method, see below",
-    "_JOB_KEYS.seed": "0 or more; the same seed gives the same selection. Without it, secrets are drawn at random",
+    "_JOB_KEYS.seed": "0 or more; repeats a run in one process, but for noise. Between organisations it drives public draws only (rows held out, groups tested): leave it out there",
     "_JOB_KEYS.timeout_seconds": "limit for each request to a party; the method's own (mostly 900) if missing",
     "_SPLIT_KEYS.dataset": "a name that `fedsift datasets` lists",
     "_SPLIT_KEYS.parties": "how many, or their names; 2 if missing",
@@ -69,14 +70,25 @@ _MEANING = {
     "_PARTY_KEYS.policy": "what it may reveal, see below",
     "_PARTY_KEYS.file": "a file of its own that says all this instead",
     "POLICY_KEYS.methods": "methods it takes part in; any if missing",
-    "POLICY_KEYS.may_reveal": "kinds of disclosure it allows; if missing what a method needs, and nothing optional",
+    "POLICY_KEYS.may_reveal": "kinds of disclosure it allows, or sets of them; any other kind stops the run; if missing what a method needs, and nothing optional",
     "POLICY_KEYS.may_not_reveal": "kinds it never allows",
     "POLICY_KEYS.min_security_bits": 'weakest encryption it accepts, 128 if missing; `security = "plain"` counts as 0',
     "POLICY_KEYS.min_bin_size": "smallest bin, in rows, that may enter a count, 5 if missing",
+    "POLICY_KEYS.min_class_size": "fewest rows that share a class of the label, at whichever party it is; the largest number among all parties counts; if missing `min_bin_size`, but at least 5",
     "POLICY_KEYS.min_rows": "fewest rows of its own that it takes part with",
     "POLICY_KEYS.anonymous_names": "others see numbers instead of the names of its features, such as `shop #3`; vertical jobs only",
     "POLICY_KEYS.max_epsilon": "most that a run with differential privacy may spend on one of its rows; runs without it are refused then",
     "POLICY_KEYS.max_release_epsilon": "most that the selection, as others see it, may spend on one row, its label included; runs with an exact selection are refused then",
+    "POLICY_KEYS.max_epsilon_total": "most that all jobs on one table may spend together, both budgets added up. If missing, each budget may add up to `max_epsilon` and `max_release_epsilon`, where those are given. Kept where a member has a [history](deploy.md#what-a-member-remembers)",
+    "POLICY_KEYS.max_jobs_per_table": "most jobs that a member takes part in with one table, 20 if missing",
+    "POLICY_KEYS.min_row_change": "fewest rows by which two jobs may differ, unless they have the same rows; `min_bin_size` if missing, and 0 allows any difference",
+    "POLICY_KEYS.max_ids_asked": "longest list of ids that is compared with its own. If missing, a member answers lists up to ten times as long as its own",
+    "POLICY_KEYS.approval": '`"ask"`: a person at the member approves every job, see [approval](deploy.md#a-person-says-yes); `"none"` if missing',
+    "POLICY_KEYS.max_bins": "most bins of a column that a job may ask for, 1,000 if missing",
+    "POLICY_KEYS.max_classes": "most classes of a label, 1,000 if missing",
+    "POLICY_KEYS.max_groups": "most groups, anchors or particles that a method may try, 10,000 if missing",
+    "POLICY_KEYS.max_epochs": "most epochs or iterations, 10,000 if missing",
+    "POLICY_KEYS.max_columns": "most columns of all parties together, 100,000 if missing",
     "_RUNTIME_KEYS.engine": '`"embedded"` (one process) or `"flare"` (organisations)',
     "_RUNTIME_KEYS.kit": "the submitter's startup kit, for `flare`",
     "_RUNTIME_KEYS.checkpoint": "directory for the state of an interrupted run",
@@ -116,24 +128,6 @@ def job_keys() -> str:
     return "\n".join(parts) + "\n"
 
 
-def documented(cls: Any) -> dict[str, tuple[str, str]]:
-    """Parameters of a class by its docstring: name to (values, meaning)."""
-    text = inspect.getdoc(cls) or ""
-    section = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n\w[^\n]*\n-{3,}\n|\Z)", text, re.S | re.M)
-    found: dict[str, tuple[str, str]] = {}
-    names: list[str] = []
-    for line in section[1].splitlines() if section else ():
-        if line and not line[0].isspace():
-            head, _, values = line.partition(" : ")
-            names = [name.strip() for name in head.split(",")]
-            found |= dict.fromkeys(names, (values.strip(), ""))
-        elif line.strip():
-            for name in names:
-                values, meaning = found[name]
-                found[name] = (values, f"{meaning} {line.strip()}".strip())
-    return found
-
-
 def cell(text: str) -> str:
     """A docstring's words in a table: no roles, single backticks, no bars."""
     text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", text)
@@ -144,8 +138,7 @@ def method_parameters() -> str:
     """``[method]`` of every method."""
     parts = []
     for method in registry.list_built_in():
-        known = documented(method.estimator)
-        kinds = method.schema().parameters
+        declared = method.declared
         parts += [
             f"### `{method.name}`",
             "",
@@ -154,11 +147,11 @@ def method_parameters() -> str:
             "| key | holds | default | meaning |",
             "|---|---|---|---|",
         ]
-        for name, default in method.parameters.items():
-            values, meaning = known.get(name, ("", ""))
+        for name, default in method.defaults.items():
+            one = declared[name]
             shown = f"`{as_toml(default)}`" if default is not None else ""
-            text = ". ".join(part for part in (cell(values), cell(meaning)) if part)
-            parts.append(f"| `{name}` | {kinds_in_words(kinds[name])} | {shown} | {text} |")
+            text = f"{cell(one.shown)}. {cell(one.text)}"
+            parts.append(f"| `{name}` | {kinds_in_words(one.kinds)} | {shown} | {text} |")
         parts.append("")
     return "\n".join(parts) + "\n"
 
@@ -188,6 +181,14 @@ def disclosure_kinds() -> str:
     lines = ["| kind | who learns what | methods |", "|---|---|---|"]
     for kind, (texts, methods) in sorted(rows.items()):
         lines.append(f"| `{kind}` | {cell('; '.join(texts))} | {', '.join(methods)} |")
+    return "\n".join(lines) + "\n"
+
+
+def kind_sets() -> str:
+    """Every set of kinds that a policy can name."""
+    lines = ["| set | kinds |", "|---|---|"]
+    for name, kinds in KIND_SETS.items():
+        lines.append(f"| `{name}` | {', '.join(f'`{kind}`' for kind in kinds)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -275,6 +276,7 @@ BLOCKS = {
     "job-keys": job_keys,
     "method-parameters": method_parameters,
     "disclosure-kinds": disclosure_kinds,
+    "kind-sets": kind_sets,
     "error-codes": error_codes,
     "commands": commands,
 } | {f"glance:{m.name}": (lambda name=m.name: glance(name)) for m in registry.list_built_in()}

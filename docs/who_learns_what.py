@@ -1,4 +1,4 @@
-"""Write the *who learns what* tables of the method pages from the message declarations.
+"""Write the *who learns what* tables of pages from the message declarations.
 
 Run ``python docs/who_learns_what.py`` after a change to a message; a test compares the two.
 """
@@ -7,7 +7,7 @@ import importlib
 import re
 from pathlib import Path
 
-PAGES = Path(__file__).resolve().parent / "methods"
+PAGES = Path(__file__).resolve().parent
 BLOCK = re.compile(r"(<!-- learns:(\S+) -->\n).*?(<!-- /learns -->)", re.DOTALL)
 
 
@@ -30,6 +30,8 @@ def updated(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for page in sorted(PAGES.glob("*.md")):
-        page.write_text(updated(page.read_text(encoding="utf-8")), encoding="utf-8")
-        print(f"{page.name} updated")
+    for page in sorted(PAGES.rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if BLOCK.search(text):
+            page.write_text(updated(text), encoding="utf-8")
+            print(f"{page.name} updated")

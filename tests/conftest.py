@@ -7,6 +7,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from fedsift.testing.draws import let_seeds_drive_everything
+
 hypothesis.settings.register_profile("fedsift", deadline=None, max_examples=60, derandomize=True)
 hypothesis.settings.load_profile("fedsift")
 
@@ -38,6 +40,13 @@ def no_data_directory(monkeypatch, tmp_path):
     monkeypatch.setenv("FEDSIFT_CACHE", str(tmp_path / "cache"))
     # Predictions need no measurement of the machine that runs the tests.
     monkeypatch.setenv("FEDSIFT_CALIBRATION", "typical")
+
+
+@pytest.fixture
+def repeatable():
+    """Private draws and noise follow the seed, so that runs can be compared number by number."""
+    with let_seeds_drive_everything():
+        yield
 
 
 @pytest.fixture

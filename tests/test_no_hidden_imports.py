@@ -64,7 +64,7 @@ def test_no_module_is_found_by_its_name():
     [
         'import importlib\nimportlib.import_module("fedsift.report.html")',
         'from importlib import import_module\nHOME = "fedsift.jobs.run"\nimport_module(HOME)',
-        'PLACE = "fedsift.jobs.align_here:psi"',
+        'PLACE = "fedsift.jobs.align:psi"',
     ],
 )
 def test_a_hidden_import_is_seen(text, tmp_path, monkeypatch):

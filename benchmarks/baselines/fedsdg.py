@@ -16,6 +16,15 @@ from fedsift.methods.fedsdg.model import need_torch
 from fedsift.methods.fedsdg.selector import FedSDGSelector
 from fedsift.methods.filter.ranking import rank
 from fedsift.methods.filter.selector import FilterSelector
+from fedsift.protocol import Policy
+
+PAPER = {
+    "protocol": "paper",
+    "policy": Policy(
+        may_reveal=("basic", "training", "paper-training"), min_security_bits=0, min_bin_size=1
+    ),
+}
+"""The network of the paper, and leave to open numbers of single rows."""
 
 BASELINES = ("all", "original-gate", "ms-gini", "sffs", "vflfs", "random")
 _FILTERS = {"ms-gini": "gini", "sffs": "f"}
@@ -35,7 +44,7 @@ def fedsdg_baseline(kind, *, n_features_to_select=0.5, **settings):
     n_features_to_select : int or float
         Number or share of features of the last four; the other two ignore it.
     **settings
-        Any setting of FedSDGSelector.
+        Any setting of FedSDGSelector; the protocol of the paper unless told otherwise.
 
     Returns
     -------
@@ -54,6 +63,7 @@ def fedsdg_baseline(kind, *, n_features_to_select=0.5, **settings):
         raise ParameterError(
             f"kind={kind!r}.", f"One of {', '.join(BASELINES)} is needed.", "Choose one."
         )
+    settings = PAPER | settings
     if kind == "all":
         return FedSDGSelector(**{**settings, "gates": "none"})
     if kind == "original-gate":
@@ -121,7 +131,7 @@ class PreselectedNetwork(FederatedSelector):
             raise ParameterError(
                 f"kind={self.kind!r}.", f"One of {', '.join(_CHOICES)} is needed.", "Choose one."
             )
-        settings = FedSDGSelector() if self.network is None else self.network
+        settings = FedSDGSelector(**PAPER) if self.network is None else self.network
         federation = self._federate(X, y)
         n_wanted = number_to_select(self.n_features_to_select, federation.n_features)
         scores = self._scores(federation, n_wanted, settings)

@@ -27,3 +27,11 @@ def test_the_committed_run_is_complete_and_every_default_is_closed_or_declared()
         for variant, text in attack.variants.items():
             row = found[attack.name, variant]
             assert (row["runs"], row["protection"]) == (attack.runs[1], text), attack.name
+
+
+def test_outside_the_papers_fedsdg_an_alignment_alone_still_answers():
+    default = [row for row in RESULTS["rows"] if row["variant"] == "default"]
+    works = {row["attack"] for row in default if row["verdict"] == "declared"}
+    assert works - {row["attack"] for row in default if row["method"] == "fedsdg"} == {
+        "psi-padded-list"
+    }

@@ -29,6 +29,9 @@ def test_other_results_would_change_every_table(results):
     for row in other["leaks"]["embedding"]:
         row["mean"] += 10
     other["exact"]["rows"][1]["scores"][0] += 0.1
+    for row in other["blind"]["rows"]:
+        for name in ("5-NN", "logistic"):
+            row[name]["mean"] += 0.1 * (row["method"] != "all")
     for bar in other["bars"].values():
         bar["found"] += "!"
     for name, write in tables.BLOCKS.items():

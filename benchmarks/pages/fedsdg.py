@@ -9,6 +9,7 @@ benchmarks/fedsdg.json``, ``python -m benchmarks.suites.fedsdg.stg``, ``python -
 
 import statistics
 
+from benchmarks.pages import fedsdg_blind
 from benchmarks.pages.writer import Page, listed, load, table
 from benchmarks.suites.fedsdg import leaks as fedsdg_leaks
 from benchmarks.suites.fedsdg.accuracy import NETWORK_ON_TRUE
@@ -371,12 +372,20 @@ BLOCKS = {
     "exact": exact,
     "bars": bars,
     "leaks": leaks,
+    "blind": lambda results: fedsdg_blind.selections(results["blind"]["rows"]),
+    "blind varied": lambda results: fedsdg_blind.varied(results["blind"]["rows"]),
+    "blind bars": lambda results: fedsdg_blind.bars(results["blind"]["rows"]),
 }
 
 
 def read() -> dict:
     """The suite's results, with those of the peer, of the attacks and by number of features."""
-    parts = {"stg": "fedsdg_stg", "leaks": "fedsdg_leaks", "exact": "fedsdg_exact"}
+    parts = {
+        "stg": "fedsdg_stg",
+        "leaks": "fedsdg_leaks",
+        "exact": "fedsdg_exact",
+        "blind": "fedsdg_blind",
+    }
     return load("fedsdg") | {name: load(file) for name, file in parts.items()}
 
 

@@ -154,11 +154,12 @@ def train(job: Job) -> dict[str, Any]:
 
 
 def estimator_of(job: Job, n_features: int) -> Any:
-    from benchmarks.baselines.fedsdg import fedsdg_baseline
+    from benchmarks.baselines.fedsdg import PAPER, fedsdg_baseline
     from benchmarks.suites.fedsdg.accuracy import make
     from fedsift.methods.fedsdg.selector import FedSDGSelector
 
-    settings = {"security": "plain", "random_state": job["seed"], **job.get("settings", {})}
+    settings = {**PAPER, "security": "plain", "random_state": job["seed"]}
+    settings |= job.get("settings", {})
     method = job["method"]
     if method == "gini-gate":
         return FedSDGSelector(gates="input", init="gini", **settings)
@@ -232,6 +233,7 @@ def parameters_of(n_features: int, n_outputs: int) -> int:
 
 def overlap(job: Job) -> dict[str, Any]:
     """Share of the features open after so many epochs that Gini impurity would choose as well."""
+    from benchmarks.baselines.fedsdg import PAPER
     from benchmarks.suites.fedsdg.accuracy import load, split
     from fedsift.methods.fedsdg.selector import FedSDGSelector
     from fedsift.methods.filter.selector import FilterSelector
@@ -246,6 +248,7 @@ def overlap(job: Job) -> dict[str, Any]:
         max_epochs=epochs,
         min_epochs=epochs,
         random_state=job["seed"],
+        **PAPER,
     ).fit(training)
     n_open = int(gates.support_.sum())
     gini = FilterSelector(

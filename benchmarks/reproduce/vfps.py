@@ -89,6 +89,7 @@ def ablation(job: Job) -> dict[str, Any]:
 
 def training(job: Job) -> dict[str, Any]:
     """One epoch of encrypted joint training, its columns dealt out to more or fewer parties."""
+    from benchmarks.baselines.fedsdg import PAPER
     from fedsift.data import catalog, split_vertical
     from fedsift.methods.fedsdg.selector import FedSDGSelector
 
@@ -96,7 +97,9 @@ def training(job: Job) -> dict[str, Any]:
     federation = split_vertical(
         data.X, data.y, job["parties"], random_state=job["seed"], label_holder=None
     )
-    model = FedSDGSelector(gates="none", max_epochs=1, min_epochs=0, random_state=job["seed"])
+    model = FedSDGSelector(
+        gates="none", max_epochs=1, min_epochs=0, random_state=job["seed"], **PAPER
+    )
     start = time.process_time()
     model.fit(federation)
     seconds = time.process_time() - start

@@ -67,6 +67,6 @@ def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
 
 
-hooks.register("align_by_psi", lambda: importlib.import_module("fedsift.jobs.align_here").psi)
+hooks.register("align_by_psi", lambda: importlib.import_module("fedsift.jobs.align").align_by_psi)
 hooks.register("html", lambda: importlib.import_module("fedsift.report.html"))
 hooks.register("plots", lambda: importlib.import_module("fedsift.report.plots"))

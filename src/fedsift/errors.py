@@ -26,6 +26,7 @@ one's own columns and files tell no more than their kind: names are their owner'
         NoiseExhausted     E303  a ciphertext can no longer be decrypted correctly
         KeyTooWeak         E304  a key is below the required strength   (also ValueError)
         BadEnvelope        E305  a sealed message was forged, changed, repeated or misdelivered
+        KeySwapped         E306  a key that was passed on is not its alleged owner's
       ProtocolError        E4xx                      exit 3
         BadFrame           E401  bytes that are no allowed message
         UndeclaredFlow     E402  a message sent where its declaration does not allow
@@ -36,6 +37,8 @@ one's own columns and files tell no more than their kind: names are their owner'
         MemberDown         E407  the hub or a member of a federation is not up
         UnplannedMessage   E408  a message that the plan of the run does not show
       PolicyViolation      E501                      exit 4
+      LedgerAltered        E502                      exit 5
+      OutOfMemory          E601  a party ran out of memory   (also MemoryError)   exit 3
 """
 
 from __future__ import annotations
@@ -231,6 +234,12 @@ class BadEnvelope(CryptoError):
     code = "E305"
 
 
+class KeySwapped(CryptoError):
+    """A key that was passed on is not its alleged owner's."""
+
+    code = "E306"
+
+
 class ProtocolError(FedsiftError):
     """A party broke the rules of the protocol."""
 
@@ -310,8 +319,31 @@ class MemberDown(ProtocolError):
     code = "E407"
 
 
+class LedgerAltered(FedsiftError):
+    """The ledger of a result is not what its parties signed, or nobody signed it."""
+
+    code = "E502"
+    exit_code = 5
+
+
 class PolicyViolation(FedsiftError):
     """The run would disclose something a party's policy forbids."""
 
     code = "E501"
     exit_code = 4
+
+
+class OutOfMemory(FedsiftError, MemoryError):
+    """A party ran out of memory."""
+
+    code = "E601"
+    exit_code = 3
+
+    @classmethod
+    def while_doing(cls, what: str) -> OutOfMemory:
+        """Build the error, with what memory was needed for."""
+        return cls(
+            f"There was not enough memory {what}.",
+            "The machine needs more free memory than this job takes there.",
+            "Free memory or add some, or ask for fewer rows, columns, bins or classes.",
+        )

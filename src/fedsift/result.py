@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import tempfile
 from pathlib import Path
@@ -52,13 +53,18 @@ class TrafficRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Traffic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Counts measured on the encoded bytes."""
+    """Counts measured on the encoded bytes.
+
+    ``lines`` commit to every message until the result is finished; its ``commitments`` have them
+    then, signed.
+    """
 
     rounds: int = 0
     messages: int = 0
     n_bytes: int = 0
     ciphertexts: int = 0
     rows: tuple[TrafficRow, ...] = ()
+    lines: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -82,6 +88,45 @@ class Traffic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return totals
 
 
+class SignedChain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Entries that one party signed, in order: ``number|content|signature``.
+
+    ``end`` signs their ``count`` and ``head``, a hash over all of them; ``key`` is the public key.
+    """
+
+    party: str
+    key: str
+    entries: tuple[str, ...]
+    count: int
+    head: str
+    end: str
+
+
+class Commitments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What ``fedsift verify`` checks a ledger against.
+
+    Attributes
+    ----------
+    run : str
+        Names the run; part of everything that is signed.
+    messages : tuple of SignedChain
+        For every party, what it sent and received.
+    rows : SignedChain
+        Digests of the rows of the ledger, signed by the party that wrote the result.
+    """
+
+    run: str
+    messages: tuple[SignedChain, ...]
+    rows: SignedChain
+
+    @property
+    def fingerprint(self) -> str:
+        """Short name of all keys together, to be compared with what the run printed."""
+        keys = sorted({(one.party, one.key) for one in (*self.messages, self.rows)})
+        digest = hashlib.sha256(msgspec.json.encode(keys)).hexdigest()[:24]
+        return " ".join(digest[i : i + 4] for i in range(0, len(digest), 4))
+
+
 class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The same object the estimators keep as ``result_`` and the command line writes as JSON.
 
@@ -101,6 +146,9 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     predicted : dict
         What 'fedsift run' predicted before the run (seconds, bytes, rounds, ciphertexts) and, under
         ``took``, what it took; empty where nothing was predicted.
+    commitments : Commitments, optional
+        Signatures of all parties on messages and ledger, for 'fedsift verify'; missing in results
+        of version 0.1.0.
     """
 
     method: str
@@ -124,6 +172,7 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: str = FORMAT
     steps: tuple[SelectionResult, ...] = ()
     predicted: dict[str, Any] = {}
+    commitments: Commitments | None = None
 
     @property
     def n_selected(self) -> int:
@@ -186,6 +235,10 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Draw accuracy against number of features."""
         return hooks.use("plots").accuracy(self, ax)
 
+    def plot_frontier(self, ax: Any = None) -> Any:
+        """Draw the smallest validation loss by number of features (FedSDG-FS)."""
+        return hooks.use("plots").frontier(self, ax)
+
     def plot_interaction(self, ax: Any = None) -> Any:
         """Draw the interactions of features as a heat map."""
         return hooks.use("plots").interaction(self, ax)
@@ -213,7 +266,7 @@ def read_written(
         ) from error
     try:
         return msgspec.json.decode(raw, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FileProblem(
             f"{os.fspath(path)} is not a fedsift {what}.",
             f"A JSON file of format {form} is needed.",

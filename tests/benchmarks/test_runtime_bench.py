@@ -12,7 +12,7 @@ from benchmarks.suites.runtime import jobs as runtime_jobs
 from benchmarks.suites.runtime import psi as runtime_psi
 from fedsift.cli.prepare import prepare, read_job
 from fedsift.crypto.wire import Ciphertexts
-from fedsift.deploy.flare.files import RESOURCES, SITE_CLASS
+from fedsift.deploy.flare.wire import RESOURCES, SITE_CLASS
 from fedsift.deploy.local import LocalFederation
 from fedsift.engine import run_local
 from fedsift.errors import BadFrame, ProtocolError

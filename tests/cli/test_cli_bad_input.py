@@ -1,6 +1,9 @@
 """Every wrong input: exit code 2, one line in three parts, no traceback, no cell value, no file."""
 
+import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -99,7 +102,14 @@ def test_more_features_wanted_than_there_are(workshop, wanted):
 def test_a_number_of_features_that_is_none(workshop, wanted):
     workshop.sections["method"]["n_features_to_select"] = wanted
 
-    assert_refused(workshop, workshop.run(), "E201", f"={wanted}")
+    assert_refused(
+        workshop,
+        workshop.run(),
+        "E202",
+        "line 10",
+        f"n_features_to_select = {wanted}",
+        "share in (0, 1]",
+    )
 
 
 def test_an_empty_party(workshop):
@@ -232,7 +242,7 @@ def test_an_unknown_data_set(workshop):
 def test_a_wrong_choice_of_a_parameter(workshop):
     workshop.sections["method"]["score"] = "jini"
 
-    assert_refused(workshop, workshop.run(), "E201", "'jini'", "gini")
+    assert_refused(workshop, workshop.run(), "E202", "'jini'", "Did you mean 'gini'?")
 
 
 def test_the_engine_flare_without_a_kit(workshop):
@@ -278,3 +288,110 @@ def test_a_result_file_that_is_none(workshop):
     assert outcome.exit_code == 2
     assert outcome.err.startswith("E105: ")
     assert len(outcome.err.strip().splitlines()) == 1
+
+
+LONG_PATH = "x" * 5000
+
+
+def give_endless_name(workshop):
+    workshop.shop = workshop.shop.rename(columns={"visits": "v" * 200_000})
+
+
+def set_method(**settings):
+    def change(workshop):
+        workshop.sections["method"] |= settings
+
+    return change
+
+
+def set_seed(seed):
+    def change(workshop):
+        workshop.sections["job"]["seed"] = seed
+
+    return change
+
+
+def give_long_path(workshop):
+    workshop.parties[1]["data"] = LONG_PATH + ".csv"
+
+
+EXTREMES = {
+    "a column name of 200,000 characters": (give_endless_name, "E105", "too long"),
+    "epsilon": (set_method(bins=[0.5], epsilon=1e308), "E202", "epsilon = 1e+308"),
+    "delta": (set_method(bins=[0.5], epsilon=1.0, delta=1e-320), "E202", "delta = 1e-320"),
+    "release_epsilon": (set_method(bins=[0.5], release_epsilon=1e300), "E202", "release_epsilon"),
+    "a seed of 1,000 digits": (set_seed(10**1000), "E202", "whole number of"),
+    "a file path of 5,000 characters": (give_long_path, "E202", "is no path"),
+}
+
+
+@pytest.mark.parametrize("extreme", EXTREMES)
+def test_extreme_settings(workshop, extreme):
+    change, code, words = EXTREMES[extreme]
+    change(workshop)
+
+    assert_refused(workshop, workshop.run(), code, words)
+
+
+@pytest.mark.parametrize(
+    "text", ["seed = " + "1" * 10_000, "seed = " + "[" * 5000], ids=["digits", "nesting"]
+)
+def test_a_job_file_that_no_reader_takes(workshop, text):
+    outcome = workshop.run(text=f"[job]\n{text}\n")
+    assert_refused(workshop, outcome, "E202", "nested too deeply, or a number with too many digits")
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "gate_learning_rate", "sigma", "lam"])
+def test_a_training_step_of_any_size(workshop, name):
+    pytest.importorskip("torch")
+    workshop.sections["job"]["method"] = "fedsdg"
+    workshop.sections["method"] = {name: 1e300}
+
+    assert_refused(workshop, workshop.run(), "E202", f"{name} = 1e+300")
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "report", "compare"])
+def test_a_path_of_5000_characters(command):
+    outcome = call(command, LONG_PATH)
+    assert outcome.exit_code == 2
+    assert outcome.err.startswith("E105: ")
+    assert "File name too long" in outcome.err
+
+
+def test_broken_text_in_a_result(workshop):
+    assert workshop.run().exit_code == 0
+    path = workshop.out / "result.json"
+    path.write_bytes(path.read_bytes().replace(b'"filter"', b'"\xff\xfe"', 1))
+
+    outcome = call("report", path)
+
+    assert outcome.exit_code == 2
+    assert outcome.err.startswith("E105: ")
+    assert "is not a fedsift result file" in outcome.err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["methods"], ["methods", "--json"], ["--version"]])
+def test_a_full_standard_output(arguments):
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "fedsift", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("E105: The system refuses to write the output: No space left")
+    assert "Traceback" not in ran.stderr
+
+
+def test_out_of_memory(workshop, monkeypatch):
+    def take_everything(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("fedsift.result.SelectionResult.load", take_everything)
+    outcome = call("report", workshop.write())
+    assert outcome.exit_code == 3
+    assert outcome.err.startswith("E601: There was not enough memory")

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 import fedsift as fs
 from fedsift.cli import app
-from fedsift.cli.common import typed
-from fedsift.cli.mistakes import show
+from fedsift.cli.common import show, typed
 from fedsift.cli.prepare import read_job
 from fedsift.errors import JobError
 from helpers.cli import CELL, call

@@ -251,7 +251,10 @@ def test_bench_without_a_checkout_says_where_benchmarks_are(monkeypatch, tmp_pat
 
 @pytest.mark.parametrize(
     "name",
-    ["dcfs", "fedsdg", "filters_horizontal", "filters_vertical", "fpso", "interaction", "vfps"],
+    [
+        *("dcfs", "fedsdg", "filters_horizontal", "filters_vertical", "fpso", "interaction"),
+        *("select_then_train", "vfps"),
+    ],
 )
 def test_the_example_jobs(name, tmp_path):
     job = EXAMPLES / f"{name}.toml"

@@ -162,7 +162,7 @@ method = "fitler"
     ("text", "words"),
     [
         ("[compare]\n", "There is nothing to compare"),
-        ("[compare]\nfolds = 1\n", "folds = 1. It must be 2 or more"),
+        ("[compare]\nfolds = 1\n", "folds = 1 is not possible. A whole number of at least 2"),
         (QUICK + '[[method]]\nname = "gini"\nmethod = "filter"\n', "Two methods are called 'gini'"),
         (QUICK.replace("rows = 60", "rows = 1"), "has one class only in all 1 rows"),
         (QUICK.replace("n_features_to_select = 2", "n_features_to_select = 50"), "has 5 features"),

@@ -59,7 +59,7 @@ def test_a_prediction_that_fails_does_not_stop_the_run(workshop, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("fedsift.costs.joint.tally_joint", broken)
+    monkeypatch.setattr("fedsift.costs.chain.tally_joint", broken)
 
     ran = workshop.run("--json")
     assert ran.exit_code == 0

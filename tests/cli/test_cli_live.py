@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from fedsift.cli.live import Page
+from fedsift.cli.tables import Page
 from fedsift.deploy.submit import JobState
 from fedsift.methods.filter.label_holder import FeatureHolder
 from fedsift.methods.filter.messages import Introduction

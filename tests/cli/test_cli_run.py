@@ -134,7 +134,7 @@ def test_a_party_may_have_a_file_of_its_own(workshop):
     (workshop.folder / "shop.party.toml").write_text(
         '[party]\nname = "shop"\n[data]\npath = "shop.csv"\nid = "customer_id"\n'
         '[policy]\nmethods = ["filter"]\n'
-        'may_reveal = ["common-ids", "feature-count", "feature-scores"]\n'
+        'may_reveal = ["basic", "common-ids", "feature-count", "feature-scores"]\n'
     )
     workshop.parties[1] = {"file": "shop.party.toml"}
 
@@ -177,15 +177,18 @@ def test_labels_at_a_party_of_their_own(workshop):
 @pytest.mark.parametrize(
     "policy",
     [
-        {"may_reveal": ["feature-count"]},
+        {"may_reveal": ["basic", "common-ids", "feature-count"]},
+        {"may_reveal": ["common-ids", "scores"]},
         {"may_not_reveal": ["feature-count"]},
         {"methods": ["vfps"]},
-        {"min_bin_size": 50},
+        {"min_bin_size": 50, "min_class_size": 5},
         {"min_security_bits": 200},
         {"min_rows": 61},
         {"may_not_reveal": ["outline"]},
         {"may_not_reveal": ["named-scores"]},
-        {"may_reveal": ["feature-count", "feature-scores"]},  # and not which customers it has
+        {
+            "may_reveal": ["basic", "feature-count", "feature-scores"]
+        },  # and not which customers it has
     ],
 )
 def test_a_policy_stops_the_run_before_any_message(workshop, sent, command, policy):

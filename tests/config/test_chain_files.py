@@ -75,7 +75,8 @@ def test_sites_get_the_same_text_and_refuse_another(tmp_path):
 
     assert JointJob.from_text(job.to_text()) == job
     assert job.neutrals == ("aggregator",)
-    assert job.step(3).parameters == {"max_epochs": 5, "gates": "none", "init": "constant"}
+    trained = {"max_epochs": 5, "gates": "none", "init": "constant"}
+    assert job.step(3).parameters == trained
     bad = [
         job.to_text().replace('"method":"train"', '"method":"fedsdg"', 1),
         job.to_text().replace('"share":0.2', '"share":2.0', 1),

@@ -6,10 +6,9 @@ import pytest
 
 import fedsift as fs
 from fedsift.costs import Rates, estimate
-from fedsift.costs.blanks import blank_ciphertexts
-from fedsift.costs.counting import count_run, encoded_bytes
+from fedsift.costs.counting import count_run, encoded_bytes, sample_federation
+from fedsift.costs.counts import blank_ciphertexts
 from fedsift.costs.rates import TYPICAL
-from fedsift.costs.sample import sample_federation
 from fedsift.crypto.counting import counting_kernel
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.methods.filter.messages import SealedScores
@@ -56,6 +55,21 @@ CASES = {
     "open anchors": (
         fs.DCFSSelector(n_features_to_select=2, alignment="open", n_anchors=3),
         fs.split_horizontal(FREQUENCIES, None, 3, random_state=0),
+    ),
+    "a common scale": (
+        fs.DCFSSelector(
+            n_features_to_select=2,
+            alignment="local",
+            scale="pooled",
+            policy=fs.Policy(
+                may_reveal=("schema", "pooled-sums", "pooled-moments", "pooled-scores", "selection")
+            ),
+        ),
+        fs.split_horizontal(FREQUENCIES, None, 3, random_state=0),
+    ),
+    "unnamed subsets of many parties": (
+        fs.FPSOSelector(n_iterations=2, n_rounds=3, n_particles=4),
+        fs.split_horizontal(FREQUENCIES, Y, 8, random_state=0),
     ),
     "smallest accuracies": (
         fs.FPSOSelector(n_iterations=2, n_rounds=3, integration="max-min"),

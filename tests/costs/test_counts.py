@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 import fedsift as fs
-from fedsift.costs import Rates, estimate, measure, rates, rates_of_this_machine, timing
+from fedsift.costs import Rates, estimate, measure, measure_crypto, rates, rates_of_this_machine
 from fedsift.costs.counts import Counts
 from fedsift.costs.estimate import priced
 from fedsift.costs.rates import TYPICAL
 from fedsift.methods.fpso.costs import different_subsets
 from fedsift.methods.fpso.local_search import Params
 from fedsift.methods.vfps.vector_costs import vectors_of
+from helpers.fedsdg import PAPER
+from helpers.vfps import PAIRING
 
 TYPICAL_RATES = Rates(TYPICAL)
 
@@ -81,7 +83,7 @@ EXACT = {
         vertical(400, 8, 4),
     ),
     "participants, greedy": (
-        fs.VFPSSelector(n_participants=2, n_queries=10, strategy="greedy"),
+        fs.VFPSSelector(n_participants=2, n_queries=10, strategy="greedy", policy=PAIRING),
         vertical(300, 8, 4),
     ),
     "anchors": (fs.DCFSSelector(n_features_to_select=3), horizontal(120, 12)),
@@ -91,7 +93,10 @@ EXACT = {
         horizontal(90, 8),
     ),
     "votes of blocks": (fs.FPSOSelector(epsilon=2.0), horizontal(120, 8)),
-    "gates": (fs.FedSDGSelector(max_epochs=1, batch_size=128, min_batches=1), vertical(160, 6)),
+    "gates": (
+        fs.FedSDGSelector(max_epochs=1, batch_size=128, min_batches=1, **PAPER),
+        vertical(160, 6),
+    ),
     "gini in the clear": (
         fs.FilterSelector("gini", n_features_to_select=3, security="plain"),
         vertical(300, 8, 3),
@@ -118,7 +123,12 @@ EXACT = {
     ),
     "shared groups in the clear": (
         fs.VFPSSelector(
-            n_participants=2, n_queries=60, n_groups=4, design="shared", security="plain"
+            n_participants=2,
+            n_queries=60,
+            n_groups=4,
+            design="shared",
+            security="plain",
+            policy=PAIRING,
         ),
         vertical(300, 8, 4),
     ),
@@ -128,27 +138,44 @@ EXACT = {
     ),
     "participants under Paillier, greedy": (
         fs.VFPSSelector(
-            n_participants=2, n_queries=3, strategy="greedy", fagin=False, he="paillier"
+            n_participants=2,
+            n_queries=3,
+            strategy="greedy",
+            fagin=False,
+            he="paillier",
+            policy=PAIRING,
         ),
         vertical(150, 8, 4),
     ),
     "gates in the clear": (
-        fs.FedSDGSelector(max_epochs=2, batch_size=64, min_batches=1, security="plain"),
+        fs.FedSDGSelector(max_epochs=2, batch_size=64, min_batches=1, security="plain", **PAPER),
         vertical(160, 6),
     ),
     "gates of three parties in the clear": (
-        fs.FedSDGSelector(max_epochs=1, batch_size=64, min_batches=1, security="plain"),
+        fs.FedSDGSelector(max_epochs=1, batch_size=64, min_batches=1, security="plain", **PAPER),
         vertical(160, 9, 3),
     ),
     "gates under Paillier": (
         fs.FedSDGSelector(
-            max_epochs=1, batch_size=32, min_batches=1, embedding=3, outputs=2, he="paillier"
+            max_epochs=1,
+            batch_size=32,
+            min_batches=1,
+            embedding=3,
+            outputs=2,
+            he="paillier",
+            **PAPER,
         ),
         vertical(64, 6),
     ),
     "gates of three parties under Paillier": (
         fs.FedSDGSelector(
-            max_epochs=1, batch_size=32, min_batches=1, embedding=2, outputs=2, he="paillier"
+            max_epochs=1,
+            batch_size=32,
+            min_batches=1,
+            embedding=2,
+            outputs=2,
+            he="paillier",
+            **PAPER,
         ),
         vertical(64, 6, 3),
     ),
@@ -207,7 +234,7 @@ def test_parties_that_share_cores_get_in_each_others_way(monkeypatch):
 
 def test_what_the_data_decides_has_a_range():
     federation = vertical(120, 6)
-    gates = estimate(fs.FedSDGSelector(), federation, TYPICAL_RATES)
+    gates = estimate(fs.FedSDGSelector(**PAPER), federation, TYPICAL_RATES)
     auto = estimate(fs.InteractionSelector(n_features_to_select="auto"), federation, TYPICAL_RATES)
 
     for told in (gates, auto):
@@ -285,7 +312,7 @@ def test_rates_are_measured_once_per_machine(monkeypatch, tmp_path):
 
 
 def test_a_calibration_measures_every_unit(monkeypatch):
-    monkeypatch.setattr(timing, "SHARE", 0.002)
+    monkeypatch.setattr(measure_crypto, "SHARE", 0.002)
     found = measure.measure_rates()
 
     assert set(found) <= set(TYPICAL)

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from benchmarks.suites.runtime.jobs import ID, LABEL
-from fedsift.config.toml_write import toml_text
-from fedsift.costs import flare
+from fedsift.config.toml import toml_text
+from fedsift.costs.estimate import ROUND_SECONDS, START_SECONDS
 from helpers.cli import call
 
 
@@ -78,7 +78,7 @@ def test_the_parts_of_a_flare_prediction_add_up_and_say_what_they_are(tmp_path):
     assert told["seconds"] == pytest.approx(told["cpu_seconds"] + sum(told["waiting"].values()))
     assert told["cpu_seconds"] == pytest.approx(sum(told["phases"].values()))
     assert "messages" not in told["phases"]
-    assert told["waiting"]["rounds"] == pytest.approx(told["rounds"] * flare.ROUND_SECONDS)
+    assert told["waiting"]["rounds"] == pytest.approx(told["rounds"] * ROUND_SECONDS)
     assert "FLARE on a loopback: rounds" in shown
     assert "Every organisation's own policy decides" in shown
 
@@ -91,7 +91,7 @@ def test_a_range_of_epochs_is_a_range_on_flare_too(tmp_path):
     told = call("plan", path, *shapes_of({"a": "100x4", "b": "100x6"}), "--json").json["cost"]
 
     assert told["lowest"]["seconds"] < told["seconds"] < told["highest"]["seconds"]
-    assert told["lowest"]["seconds"] > flare.START_SECONDS
+    assert told["lowest"]["seconds"] > START_SECONDS
 
 
 @pytest.mark.parametrize(

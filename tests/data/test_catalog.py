@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from fedsift.data import catalog, openml, split_vertical
+from fedsift.data import catalog, split_vertical
 from fedsift.data.archive import content_digest, read_arrays
 from fedsift.data.catalog_facts import FACTS
 from fedsift.errors import FileProblem, UnknownDataset
@@ -148,6 +149,31 @@ class TestDirectory:
         with refused(FileProblem, "directory"):
             catalog.load("colon")
 
+    @pytest.mark.parametrize("damage", ["compression", "method", "encrypted", "size"])
+    def test_damaged_archives_are_refused(self, directory, refused, damage):
+        path = directory / "colon.npz"
+        np.savez_compressed(path, X=np.zeros((50, 4)), y=np.zeros(50))
+        raw = bytearray(path.read_bytes())
+        central = raw.index(b"PK\x01\x02")
+        if damage == "compression":
+            raw[60:70] = bytes(range(10))
+        elif damage == "method":
+            raw[8:10] = raw[central + 10 : central + 12] = (99).to_bytes(2, "little")
+        elif damage == "encrypted":
+            raw[6] |= 1
+            raw[central + 8] |= 1
+        else:
+            header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1 << 60,), }"
+            header = header.replace(b"1 << 60", b"1152921504606846976").ljust(117) + b"\n"
+            npy = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("X.npy", npy)
+                archive.writestr("y.npy", npy)
+            raw = bytearray(path.read_bytes())
+        path.write_bytes(raw)
+        with refused(FileProblem, "colon.npz", "not a readable .npz file"):
+            catalog.load("colon")
+
     def test_set_that_is_nowhere(self, directory, monkeypatch, refused):
         assert not catalog.is_available("colon")
         with refused(FileProblem, "not in FEDSIFT_DATA", "colon.npz"):
@@ -185,7 +211,7 @@ class TestOpenML:
         options, timeout = asked[0]
         assert len(asked) == 1
         assert options["data_id"] == 40
-        assert timeout == openml.TIMEOUT_SECONDS
+        assert timeout == catalog.TIMEOUT_SECONDS
         assert socket.getdefaulttimeout() is None
         np.testing.assert_array_equal(first.X, bunch.data)
         np.testing.assert_array_equal(second.X, bunch.data)
@@ -209,7 +235,7 @@ class TestOpenML:
         monkeypatch.setitem(FACTS, "sonar", replace(FACTS["sonar"], sha256="0" * 64))
         with refused(FileProblem, "catalogued checksum"):
             catalog.load("sonar")
-        right = content_digest(openml._arrays_of(bunch))
+        right = content_digest(catalog._arrays_of(bunch))
         monkeypatch.setitem(FACTS, "sonar", replace(FACTS["sonar"], sha256=right))
         assert catalog.load("sonar").X.shape == (208, 60)
 
@@ -230,9 +256,9 @@ class TestOpenML:
     def test_cache_directory(self, monkeypatch, tmp_path):
         monkeypatch.delenv("FEDSIFT_CACHE")
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        assert openml.cache_directory() == tmp_path / "fedsift"
+        assert catalog.cache_directory() == tmp_path / "fedsift"
         monkeypatch.delenv("XDG_CACHE_HOME")
-        assert openml.cache_directory() == Path.home() / ".cache" / "fedsift"
+        assert catalog.cache_directory() == Path.home() / ".cache" / "fedsift"
 
 
 def test_digest_depends_on_content_only(tmp_path):

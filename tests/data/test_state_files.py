@@ -3,6 +3,7 @@
 import gc
 import os
 import stat
+import subprocess
 import sys
 import threading
 
@@ -181,3 +182,69 @@ def test_a_fingerprint_notices_every_change():
     found += [fingerprint(made[0], target) for target in targets]
     assert len(set(found)) == len(found)
     assert fingerprint(PartyTable.from_any(base, name="shop")) == found[0]
+
+
+def kept(tmp_path, role="leader"):
+    return Checkpoints(tmp_path, "bank", role)
+
+
+@pytest.mark.parametrize("damage", [b"", b"rubbish", None])
+def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(tmp_path, damage, caplog):
+    files = kept(tmp_path)
+    for unit in (0, 1, 2):
+        files.save(unit, {"unit": unit})
+    newest = files.path(2)
+    newest.write_bytes(newest.read_bytes()[:-30] if damage is None else damage)
+
+    assert files.readable_units({"unit"}) == [1]
+    assert files.load(1) == {"unit": 1}
+    assert "bank.leader.00002" in caplog.text
+    assert "goes on from the one before" in caplog.text
+
+
+def test_nothing_is_gone_on_from_if_all_checkpoints_are_damaged(tmp_path):
+    files = kept(tmp_path)
+    for unit in (1, 2):
+        files.save(unit, {"unit": unit})
+        files.path(unit).write_bytes(b"rubbish")
+    with pytest.raises(FileProblem, match=r"00002\.fedsift-checkpoint is not readable"):
+        files.readable_units({"unit"})
+    assert kept(tmp_path, "other").readable_units({"unit"}) == []
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from fedsift.data.state_files import Checkpoints
+files = Checkpoints(Path(sys.argv[1]), "bank", "leader")
+print(files.lock(), flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_directory_belongs_to_one_run_at_a_time(tmp_path):
+    first, second = kept(tmp_path), kept(tmp_path)
+    assert first.lock()
+    assert first.lock()  # the same run asks again
+    assert not second.lock()
+    assert kept(tmp_path, "other").lock()  # roles of one run do not lock each other out
+    first.unlock()
+    assert second.lock()
+    second.unlock()
+    assert not list(tmp_path.glob("bank.leader*"))
+
+
+def test_a_lock_ends_with_its_process(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout.readline() == "True\n"
+        assert not kept(tmp_path).lock()
+        assert (tmp_path / "bank.leader.fedsift-lock").read_text() == f"{holder.pid}\n"
+    finally:
+        holder.kill()
+        holder.wait(30)
+        holder.stdout.close()
+    assert (tmp_path / "bank.leader.fedsift-lock").exists()  # left behind, and in nobody's way
+    assert kept(tmp_path).lock()

@@ -1,15 +1,24 @@
 """``fedsift deploy`` on good and bad input; no process is started here."""
 
+import json
 import subprocess
 import sys
 
+import msgspec
+import numpy as np
 import pytest
 
-from fedsift.deploy.kits import load_kit, share_keys
+from fedsift.deploy.kits import PartyData, load_kit, set_party, share_keys
 from fedsift.deploy.site_files import settings_file
 from fedsift.engine.timeouts import Timeouts
+from fedsift.errors import PolicyViolation
+from fedsift.jobs.history import History, JobRecord
+from fedsift.jobs.inbox import Inbox
+from fedsift.protocol import Policy
+from fedsift.protocol.policy import PlannedDisclosure
 from helpers.cli import Workshop, call
 from helpers.deploy import ANN, files_of, write_project
+from helpers.joint import horizontal
 
 
 @pytest.fixture
@@ -237,3 +246,95 @@ def test_a_plan_needs_the_tables(workshop):
     workshop.sections["runtime"] = {"engine": "flare", "kit": "kit"}
 
     refused(workshop.plan(), "E200", "at the organisations")
+
+
+class TestHistory:
+    @pytest.fixture
+    def bank(self, kits, bank_csv):
+        """A kit whose organisation took part in two jobs, one of which was refused."""
+        share_keys(list(kits.values()))
+        policy = {"max_epsilon": 2.0, "max_jobs_per_table": 3}
+        set_party(kits["bank"], PartyData(bank_csv, ("customer_id",), "default"), policy)
+        kept = History(kits["bank"].settings)
+        for epsilon in (1.5, 1.0):
+            job = horizontal("filter", score="mi", epsilon=epsilon)
+            job = msgspec.structs.replace(job, submitter=ANN, nonce=f"{epsilon}")
+            kept.begin(job, str(bank_csv))
+            record = JobRecord(kept, job, "bank", Policy.from_mapping(policy), str(bank_csv))
+            error = None
+            try:
+                record.charge({"ids": np.arange(40, dtype=np.uint64)})
+                record.note_plan(
+                    [PlannedDisclosure("hub", "coordinator", "bank", "member", "sums", "all", "M")]
+                )
+                record.admit()
+            except PolicyViolation as refusal:
+                error = refusal
+            kept.end(job.fingerprint, error)
+        return kits["bank"].folder
+
+    def test_it_is_listed(self, bank, tmp_path):
+        page = tmp_path / "history.html"
+        outcome = call("deploy", "history", bank, "--report", page)
+        assert outcome.exit_code == 0
+        words = " ".join(outcome.out.split())
+        assert all(word in words for word in ("finished", "refused", ANN, "hub: sums", "1.5"))
+        text = page.read_text()
+        assert "History of bank: 1 finished, 1 refused" in text
+        assert "release_epsilon" not in text
+        first, second = json.loads(call("deploy", "history", bank, "--json").out)
+        assert (first["state"], first["n_rows"], first["counted"]) == ("finished", 40, True)
+        assert (second["state"], second["counted"]) == ("refused", False)
+
+    def test_what_is_left_is_told(self, bank, tmp_path):
+        page = tmp_path / "budget.html"
+        outcome = call("deploy", "budget", bank, "--report", page)
+        assert outcome.exit_code == 0
+        assert "jobs</" in page.read_text()
+        assert "0.5" in outcome.out
+        (told,) = json.loads(call("deploy", "budget", bank, "--json").out)
+        assert (told["jobs"], told["most_jobs"], told["jobs_left"]) == (1, 3, 2)
+        assert told["left"] == {"epsilon": 0.5, "release_epsilon": None, "epsilon_total": None}
+
+    def test_before_the_first_job_there_is_nothing(self, kits, bank_csv):
+        set_party(kits["bank"], PartyData(bank_csv))
+        assert "no job yet" in call("deploy", "history", kits["bank"].folder).out
+        assert "20" in call("deploy", "budget", kits["bank"].folder).out
+        assert not list(kits["bank"].folder.rglob("history.sqlite"))
+
+
+class TestInbox:
+    @pytest.fixture
+    def waiting(self, kits, bank_csv):
+        """A kit with a job that waits, and the job."""
+        set_party(kits["bank"], PartyData(bank_csv), {"approval": "ask"})
+        job = horizontal("filter", score="mi", epsilon=0.5)
+        job = msgspec.structs.replace(job, submitter=ANN, nonce="1")
+        Inbox(kits["bank"].settings).ask(job, 60)
+        return kits["bank"], job
+
+    def test_it_shows_the_plan(self, waiting):
+        kit, job = waiting
+        outcome = call("deploy", "inbox", kit.folder)
+        words = " ".join(outcome.out.split())
+        told = (job.fingerprint[:12], ANN, "epsilon 0.5", "pooled-sums", "learned nothing before")
+        assert all(word in words for word in told), words
+        (listed,) = json.loads(call("deploy", "inbox", kit.folder, "--json").out)
+        assert (listed["job"], listed["state"]) == (job.fingerprint, "waiting")
+
+    def test_a_job_is_approved(self, waiting):
+        kit, job = waiting
+        outcome = call("deploy", "approve", job.fingerprint[:12], "--kit", kit.folder)
+        assert outcome.out == f"Job {job.fingerprint[:12]}: approved.\n"
+        assert Inbox(kit.settings).ask(job, 60) == ("approved", "")
+        assert "No job waits" in call("deploy", "inbox", kit.folder).out
+        again = call("deploy", "reject", job.fingerprint, "--kit", kit.folder, "--reason", "late")
+        refused(again, "E200", "approved")
+
+    def test_a_job_is_rejected_with_a_reason(self, waiting):
+        kit, job = waiting
+        given = (job.fingerprint, "--kit", kit.folder, "--reason", "no purpose", "--json")
+        told = json.loads(call("deploy", "reject", *given).out)
+        assert told == {"job": job.fingerprint, "state": "rejected"}
+        assert Inbox(kit.settings).ask(job, 60) == ("rejected", "no purpose")
+        refused(call("deploy", "approve", "ffff", "--kit", kit.folder), "E200", "begin with")

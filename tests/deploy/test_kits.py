@@ -6,7 +6,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from fedsift.deploy.flare import files as flare_files
+from fedsift.deploy.flare import wire as flare_files
 from fedsift.deploy.kits import load_kit, make_kits
 from fedsift.deploy.project import load_project
 from fedsift.errors import ConfigError, FileProblem

@@ -8,17 +8,20 @@ import pytest
 
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy import member as members
-from fedsift.deploy.failure_log import log_refusal
-from fedsift.deploy.job_signature import (
+from fedsift.deploy.member import JobMember
+from fedsift.deploy.sealed_reports import (
+    Report,
+    choose_report,
     decode_job,
     encode_job,
     fingerprint_of,
+    open_report,
+    seal_report,
     sign_job,
     verify_job,
 )
-from fedsift.deploy.member import JobMember
-from fedsift.deploy.sealed_reports import Report, choose_report, open_report, seal_report
-from fedsift.engine.snapshot import ProgressSnapshot
+from fedsift.deploy.site import log_refusal
+from fedsift.engine.observer import ProgressSnapshot
 from fedsift.errors import (
     BadEnvelope,
     BadFrame,

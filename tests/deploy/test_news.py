@@ -5,7 +5,7 @@ import pytest
 
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy.sealed_reports import open_report, seal_report
-from fedsift.engine.snapshot import ProgressSnapshot, ProgressTracker
+from fedsift.engine.observer import ProgressSnapshot, ProgressTracker
 from fedsift.errors import BadEnvelope
 from fedsift.jobs.run import run_joint
 from fedsift.protocol import Policy

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedsift.deploy.party import PartyData, load_policy, set_party
+from fedsift.deploy.kits import PartyData, load_policy, set_party
 from fedsift.deploy.site_files import load_site, settings_file
 from fedsift.errors import ColumnError, ConfigError, FedsiftError, FileProblem, JobError
 

@@ -10,8 +10,7 @@ import time
 import pytest
 
 from fedsift.deploy import processes
-from fedsift.deploy.kits import load_kit, share_keys
-from fedsift.deploy.party import PartyData, set_party
+from fedsift.deploy.kits import PartyData, load_kit, set_party, share_keys
 from fedsift.errors import ConfigError, FileProblem, JobError, MemberDown
 from helpers.deploy import ANN
 

@@ -24,6 +24,7 @@ def test_a_project_is_read(tmp_path):
         ({'"hub.example.org"': '"hub.example.org:8002"'}, 5, "without a port"),
         ({'"hub.example.org"': '"bank"'}, 5, "an organisation too"),
         ({'host = "hub.example.org"\n': ""}, 4, "dials"),
+        ({'"hub.example.org"': '""'}, 4, "dials"),
         ({"8002": "80020"}, 6, "from 1 to 65535"),
         ({"8002": '"8002"'}, 6, "a whole number"),
         ({"port = 8002": 'scheme = "udp"'}, 6, "grpc, http, tcp"),

@@ -3,13 +3,23 @@
 import base64
 import stat
 import tomllib
+from dataclasses import replace
 
 import pytest
 
-from fedsift.config.toml_write import toml_text
-from fedsift.deploy.keys import make_key, pin_keys, read_public, write_public
+from fedsift.config.toml import toml_text
 from fedsift.deploy.kits import share_keys
-from fedsift.deploy.site_files import load_site, read_key, settings_file, write_sections
+from fedsift.deploy.site_files import (
+    load_site,
+    make_key,
+    pin_keys,
+    read_key,
+    read_public,
+    read_signing_keys,
+    settings_file,
+    write_public,
+    write_sections,
+)
 from fedsift.errors import ConfigError, FileProblem, JobError
 
 KEY = base64.b64encode(bytes(32)).decode()
@@ -111,6 +121,30 @@ def test_a_key_goes_round_and_is_pinned(kits, tmp_path):
     document = settings_file(kits["bank"].settings).read_text()
     assert base64.b64encode(key.public).decode() in document
     assert len(key.fingerprint.split()) == 6
+
+
+def test_the_signing_key_is_pinned_with_it_and_part_of_the_fingerprint(kits, tmp_path):
+    bank = kits["bank"].settings
+    key = make_key(kits["shop-2"].settings, "shop-2", "organisation")
+    write_public(tmp_path / "shop.toml", key)
+    old = replace(key, signing=b"")
+    write_public(tmp_path / "old.toml", old)
+
+    pin_keys(bank, [read_public(tmp_path / "old.toml")])  # as version 0.1.0 wrote it
+    assert read_public(tmp_path / "old.toml") == old
+    pin_keys(bank, [read_public(tmp_path / "shop.toml")])
+
+    pinned = {"shop-2": key.signing}
+    assert read_signing_keys([settings_file(bank)]) == pinned
+    assert read_signing_keys([tmp_path / "shop.toml"]) == pinned
+    assert key.signing == read_key(kits["shop-2"].settings / "organisation.key").signing.public
+    other = replace(key, signing=bytes(32))
+    assert other.fingerprint != key.fingerprint
+    for swapped in (other, old):
+        with pytest.raises(ConfigError, match="Another key"):
+            pin_keys(bank, [swapped])
+    with pytest.raises(ConfigError, match="no public signing key"):
+        read_signing_keys([tmp_path / "old.toml"])
 
 
 def test_a_pinned_key_changes_only_on_purpose(kits):

@@ -11,16 +11,20 @@ from fedsift.config.job import load_job
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy.flare import hub_session
 from fedsift.deploy.flare.hub_session import HubSession
-from fedsift.deploy.flare.job_folder import job_folder, read_job_text
-from fedsift.deploy.job_signature import decode_job, sign_job, verify_job
-from fedsift.deploy.kits import share_keys
-from fedsift.deploy.party import PartyData, set_party
-from fedsift.deploy.progress_reader import ProgressReader
-from fedsift.deploy.sealed_reports import Report, seal_report
+from fedsift.deploy.flare.wire import job_folder, read_job_text
+from fedsift.deploy.kits import PartyData, set_party, share_keys
+from fedsift.deploy.sealed_reports import Report, decode_job, seal_report, sign_job, verify_job
 from fedsift.deploy.site import make_site
 from fedsift.deploy.site_files import load_site, read_key
-from fedsift.deploy.submit import _find_keys, _JobResult, _open_result, _refuse_missing, submit
-from fedsift.engine.snapshot import ProgressSnapshot
+from fedsift.deploy.submit import (
+    ProgressReader,
+    _find_keys,
+    _JobResult,
+    _open_result,
+    _refuse_missing,
+    submit,
+)
+from fedsift.engine.observer import ProgressSnapshot
 from fedsift.engine.timeouts import Timeouts
 from fedsift.errors import (
     BadEnvelope,
@@ -33,7 +37,7 @@ from fedsift.errors import (
     PolicyViolation,
     ProtocolError,
 )
-from fedsift.jobs.chain_model import ChainModel
+from fedsift.jobs.chain_state import ChainModel
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.registry import schemas
 from fedsift.result import SelectionResult
@@ -165,7 +169,9 @@ def test_organisations_that_are_away():
 
 
 def test_the_coordinators_result_is_opened(opened):
-    assert opened(result_of("bank")) == RESULT
+    result = opened(result_of("bank"))
+    assert msgspec.structs.replace(result, warnings=()) == RESULT
+    assert "Nobody signed it" in result.warnings[-1]
 
 
 def test_a_result_counts_only_from_the_coordinator(opened):

@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
-from fedsift.deploy.turns import hold_checkpoints
+from fedsift.deploy.site import hold_checkpoints
 from fedsift.errors import FileProblem
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from fedsift.deploy.turns import hold_checkpoints
+from fedsift.deploy.site import hold_checkpoints
 with hold_checkpoints(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(300)

@@ -8,7 +8,7 @@ import pytest
 from typer.main import get_command
 
 from fedsift.cli import app
-from fedsift.deploy.party import load_policy
+from fedsift.deploy.kits import load_policy
 from fedsift.deploy.project import load_project
 from fedsift.methods.registry import schemas
 

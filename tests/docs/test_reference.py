@@ -82,7 +82,7 @@ def test_every_parameter_of_a_method_is_explained():
     page = PAGES["docs/job-file.md"]
     for method in list_built_in():
         part = page.split(f"### `{method.name}`\n")[1].split("\n### ")[0]
-        for name in method.parameters:
+        for name in method.defaults:
             row = re.search(rf"^\| `{name}` \|.*\| ([^|]*) \|$", part, re.MULTILINE)
             assert row is not None, (method.name, name)
             assert row[1].strip(), (method.name, name)

@@ -5,7 +5,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fedsift.engine import run_local
-from fedsift.engine.threads import one_thread_each
+from fedsift.engine.local import one_thread_each
 from fedsift.protocol import handles
 from helpers.toy_protocol import TOY, Answer, Answerer, Asker, Helper, Question
 

@@ -3,7 +3,8 @@
 """The runs whose results are stored: every method, small data, fixed seeds.
 
 They use what a user can call and nothing else, so that they stay as they are while the package's
-modules are moved and renamed. Only :func:`run_at_sites` needs inner modules.
+modules are moved and renamed. Only :func:`run_at_sites` and :func:`repeat_noise` need inner
+modules.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typer.testing import CliRunner
 
 import fedsift as fs
 from fedsift.cli import app
+from fedsift.methods.registry import joint_declarations, list_methods
+from fedsift.testing.draws import let_seeds_drive_everything
 
 Run = Callable[[], dict[str, Any]]
 
@@ -72,6 +75,22 @@ def with_words(federation) -> Callable[[], fs.Federation]:
 
 # Ways to run
 
+OPENED = ("embedding-gradients", "gate-start", "layer-outputs", "single-layer-outputs")
+LEAVE = {
+    "may_reveal": sorted(
+        {
+            declaration.kind
+            for method in list_methods()
+            for _, declaration in method.declarations()
+            if not declaration.optional or declaration.kind in OPENED
+        }
+        | {declaration.kind for declaration in joint_declarations()}
+    ),
+    "min_security_bits": 0,
+    "min_bin_size": 1,
+}
+"""A policy of what any method needs, and of what the paper's FedSDG-FS opens of single rows."""
+
 
 def fit(selector: str, federation: Callable[[], fs.Federation], *given, **options) -> Run:
     """An estimator, given a federation."""
@@ -81,6 +100,16 @@ def fit(selector: str, federation: Callable[[], fs.Federation], *given, **option
         return json.loads(fitted.result_.to_json())
 
     return run
+
+
+def repeat_noise(run: Run) -> Run:
+    """A run whose noise follows the seed, which it never does outside tests."""
+
+    def repeated():
+        with let_seeds_drive_everything():
+            return run()
+
+    return repeated
 
 
 def fit_chain(federation: Callable[[], fs.Federation], *steps, **options) -> Run:
@@ -121,7 +150,8 @@ def run_at_sites(setting: str, *steps: tuple[str, dict[str, Any]]) -> Run:
         with tempfile.TemporaryDirectory() as name:
             ready = prepare(read_job(write_job(Path(name), setting, steps)))
         script = run_chain if ready.job.steps else run_joint
-        coordinator, ended = at_sites(ready.joint, ready.homes, script)
+        with let_seeds_drive_everything():  # between organisations private draws never do
+            coordinator, ended = at_sites(ready.joint, ready.homes, script)
         for end in ended.values():
             if end.error is not None:
                 raise end.error
@@ -155,6 +185,8 @@ def write_job(folder: Path, setting: str, steps) -> Path:
     for party, table in tables.items():
         table.to_csv(folder / f"{party}.csv", index=False)
         lines += ["[[party]]", f'name = "{party}"', f'data = "{party}.csv"']
+        if any("protocol" in options for _, options in steps):
+            lines += ["[party.policy]", *(f"{k} = {json.dumps(v)}" for k, v in LEAVE.items())]
     path = folder / "job.toml"
     path.write_text("\n".join(lines), encoding="utf-8")
     return path
@@ -166,8 +198,19 @@ PLAIN = {"security": "plain"}
 PAILLIER = {"he": "paillier"}
 THREE = {"n_features_to_select": 3}
 EDGES = {"bins": [-1.0, 0.0, 1.0]}
+PAIRED = PLAIN | {
+    "policy": {
+        "may_reveal": [
+            *("row-count", "feature-count", "query-rows", "stop-depths", "sub-rankings"),
+            *("common-neighbours", "tie-depths", "candidates", "test-groups", "paired-groups"),
+            "participant-choice",
+        ],
+        "min_security_bits": 0,
+    }
+}
 VFPS = {"n_participants": 2, "n_queries": 4, "n_groups": 6}
 NETWORK = {
+    "protocol": "paper",
     "max_epochs": 2,
     "min_epochs": 1,
     "embedding": 2,
@@ -177,6 +220,9 @@ NETWORK = {
 }
 TRAINING = NETWORK | {"gates": "none", "init": "constant"}
 DCFS = THREE | {"n_components": 2, "n_dimensions": 3}
+BY_PARTY = ("schema", "local-subset", "unnamed-subsets", "accuracies", "selection")
+POOLED = ("schema", "pooled-sums", "pooled-moments", "known-anchor-images", "alignment",
+          "pooled-scores", "selection")  # fmt: skip
 SWARM = {"n_particles": 4, "n_iterations": 3, "n_rounds": 2}
 
 GINI = ("filter", THREE | {"score": "gini"})
@@ -192,7 +238,16 @@ STEPS = (
 filtering = partial(fit, "FilterSelector", **THREE)
 interacting = partial(fit, "InteractionSelector", by_columns, **THREE)
 valuing = partial(fit, "VFPSSelector", by_columns, **VFPS)
-training = partial(fit, "FedSDGSelector", **NETWORK)
+training = partial(fit, "FedSDGSelector", policy=fs.Policy(**LEAVE), **NETWORK)
+blind = partial(
+    fit,
+    "FedSDGSelector",
+    partial(by_columns, ["income", "age", "visits", "spend"]),
+    max_epochs=3,
+    outputs=2,
+    min_batches=2,
+    n_features_to_select=2,
+)
 aligning = partial(fit, "DCFSSelector", partial(by_rows, label=None), **DCFS)
 swarming = partial(fit, "FPSOSelector", by_rows)
 
@@ -212,9 +267,9 @@ def filter_cases() -> dict[str, Run]:
     return cases | {
         "f of numbers": filtering(partial(by_columns, label="amount"), "f"),
         "gini with counts": filtering(by_columns, "gini", disclose="counts"),
-        "gini vertical noisy": filtering(by_columns, "gini", **noisy),
-        "mi vertical drawn": filtering(by_columns, "mi", **drawn),
-        "mi horizontal noisy": filtering(by_rows, "mi", **noisy),
+        "gini vertical noisy": repeat_noise(filtering(by_columns, "gini", **noisy)),
+        "mi vertical drawn": repeat_noise(filtering(by_columns, "mi", **drawn)),
+        "mi horizontal noisy": repeat_noise(filtering(by_rows, "mi", **noisy)),
     }
 
 
@@ -230,9 +285,9 @@ CASES: dict[str, dict[str, Run]] = {
         "plain": valuing(**PLAIN),
         "secure": valuing(),
         "paillier": valuing(**PAILLIER),
-        "greedy plain": valuing(strategy="greedy", **PLAIN),
-        "shared plain": valuing(design="shared", **PLAIN),
-        "unbatched plain": valuing(design="shared", fagin=False, batching=False, **PLAIN),
+        "greedy plain": valuing(strategy="greedy", **PAIRED),
+        "shared plain": valuing(design="shared", **PAIRED),
+        "unbatched plain": valuing(design="shared", fagin=False, batching=False, **PAIRED),
     },
     "fedsdg": {
         "plain": training(with_words(by_columns), **PLAIN),
@@ -241,20 +296,28 @@ CASES: dict[str, dict[str, Run]] = {
             partial(by_columns, ["income", "visits"]), model="linear", init="constant", **PAILLIER
         ),
         "refitted plain": training(by_columns, refit=True, **PLAIN),
-        "eliminating plain": fit("FedSDGSelector", by_columns, **THREE, **TRAINING, **PLAIN),
+        "eliminating plain": training(by_columns, **THREE, **PLAIN, gates="none", init="constant"),
+        "blind plain": blind(**PLAIN),
+        "blind secure": blind(),
     },
     "dcfs": {
         "plain": aligning(**PLAIN),
         "secure": aligning(),
         "open": aligning(alignment="open", target="paper"),
         "local": aligning(alignment="local"),
+        "pooled": aligning(scale="pooled", policy=fs.Policy(may_reveal=POOLED)),
     },
     "fpso": {
         "plain": swarming(**SWARM, **PLAIN),
         "secure": swarming(**SWARM),
-        "third party": swarming(aggregation="third-party", integration="max-min", **SWARM),
+        "third party": swarming(
+            aggregation="third-party",
+            integration="max-min",
+            policy=fs.Policy(may_reveal=BY_PARTY, min_security_bits=0),
+            **SWARM,
+        ),
         "federated fitness": swarming(mode="federated-fitness", **SWARM),
-        "noisy votes": swarming(n_blocks=2, epsilon=2.0, **THREE),
+        "noisy votes": repeat_noise(swarming(n_blocks=2, epsilon=2.0, **THREE)),
     },
     "chain": {
         "vertical plain": fit_chain(
@@ -264,9 +327,14 @@ CASES: dict[str, dict[str, Run]] = {
             ("InteractionSelector", PLAIN | THREE),
             ("FedSDGSelector", PLAIN | TRAINING),
             held_out=0.25,
+            policy=fs.Policy(**LEAVE),
         ),
         "vertical secure": fit_chain(
-            by_columns, ("FilterSelector", THREE), ("FedSDGSelector", TRAINING), held_out=0.25
+            by_columns,
+            ("FilterSelector", THREE),
+            ("FedSDGSelector", TRAINING),
+            held_out=0.25,
+            policy=fs.Policy(**LEAVE),
         ),
         "horizontal secure": fit_chain(
             by_rows,

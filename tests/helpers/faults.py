@@ -13,7 +13,7 @@ from fedsift.deploy import processes
 from fedsift.deploy.flare.hub_session import HubSession
 from fedsift.deploy.site_files import read_sections, settings_file, write_sections
 from fedsift.deploy.submit import submit_job
-from fedsift.engine.threads import in_thread
+from fedsift.engine.local import in_thread
 from fedsift.errors import FedsiftError
 from fedsift.jobs.spec import JointJob
 from helpers.flare import HORIZONTAL, PARTIES, POLICIES

@@ -10,6 +10,11 @@ from fedsift.engine import Observer, run_local
 from fedsift.methods.fedsdg import label_holder as fedsdg
 from fedsift.methods.fedsdg.messages import Params
 
+ALLOWING = fs.Policy(
+    may_reveal=tuple({m.declaration.kind for m in fedsdg.PROTOCOL.messages}),
+    min_security_bits=0, min_bin_size=1,
+)  # fmt: skip
+
 SMALL = {
     "scheme": "plain", "seed": 0, "max_epochs": 2, "min_epochs": 0, "batch_size": 32,
     "embedding": 4, "outputs": 4, "init": "constant",
@@ -41,7 +46,13 @@ def train(federation, settings=None, nodes=None, **options):
     )
     made.update(nodes or {})
     options.setdefault("protected", settings.scheme != "plain")
-    return run_local(fedsdg.PROTOCOL, made, keep_frames=True, **options), made
+    return run_paper(made, keep_frames=True, **options), made
+
+
+def run_paper(nodes, **options):
+    """The paper's protocol, whose kinds every policy names."""
+    policies = options.pop("policies", dict.fromkeys(nodes, ALLOWING))
+    return run_local(fedsdg.PROTOCOL, nodes, policies=policies, **options)
 
 
 QUICK = {"embedding": 3, "outputs": 2, "max_epochs": 2, "min_epochs": 0, "random_state": 0}
@@ -57,9 +68,20 @@ def shifted(n_rows=48, n_features=10, n_classes=2, seed=0):
     return X, y
 
 
+PAPER = {
+    "protocol": "paper",
+    "policy": fs.Policy(
+        may_reveal=("basic", "common-ids", "training", "paper-training"),
+        min_security_bits=0,
+        min_bin_size=1,
+    ),
+}
+"""The protocol that opens numbers of single rows, and leave to do so."""
+
+
 def quick(**settings):
-    """A selector that takes a moment; plain unless told otherwise."""
-    return fs.FedSDGSelector(**{"security": "plain", **QUICK, **settings})
+    """A selector of the paper's protocol that takes a moment; plain unless told otherwise."""
+    return fs.FedSDGSelector(**{"security": "plain", **PAPER, **QUICK, **settings})
 
 
 def course(selector):

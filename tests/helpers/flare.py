@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fedsift.deploy.party import PartyData
+from fedsift.deploy.kits import PartyData
 from fedsift.methods.registry import method_named
 
 PARTIES = ("bank", "shop", "clinic")
@@ -17,6 +17,7 @@ METHODS = {
     "interaction": {"n_features_to_select": 2},
     "vfps": {"n_participants": 2, "n_queries": 8},
     "fedsdg": {
+        "protocol": "paper",
         "n_features_to_select": 4,
         "embedding": 2,
         "outputs": 2,
@@ -30,7 +31,20 @@ METHODS = {
 }
 # With so few participants VF-PS needs a disclosure that is optional elsewhere.
 KINDS = {declaration.kind for _, declaration in method_named("vfps").declarations()}
-POLICIES = {"vfps": {"may_reveal": sorted({*KINDS, "common-ids"})}}
+# The paper's FedSDG-FS opens numbers of single rows, which policies have to name too.
+OPENED = ("basic", "common-ids", "training", "paper-training")
+NEEDED = {
+    declaration.kind
+    for method in ("filter", "interaction")
+    for _, declaration in method_named(method).declarations()
+    if not declaration.optional
+}
+POLICIES = {
+    "vfps": {"may_reveal": sorted({*KINDS, "basic", "common-ids"})},
+    "fedsdg": {"may_reveal": list(OPENED)},
+    "vertical": {"may_reveal": sorted({*NEEDED, *OPENED})},
+}
+BLIND = {"n_features_to_select": 4, "outputs": 2, "max_epochs": 1, "batch_size": 64}
 CHAINS = {
     "vertical": (
         {"method": "filter", "score": "gini", "n_features_to_select": 6},
@@ -126,7 +140,8 @@ class Tables:
     def chained(self, setting: str) -> Path:
         """The job file of a chain, for either engine."""
         method = "dcfs" if setting == "horizontal" else "interaction"
-        before, _, after = self.job(method).read_text(encoding="utf-8").partition("[method]")
+        job = self.job(method, policy=POLICIES.get(setting))
+        before, _, after = job.read_text(encoding="utf-8").partition("[method]")
         lines = [before.replace(f'method = "{method}"\n', "")]
         lines.append(after[after.index("[[party]]") :])
         for step in CHAINS[setting]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pandas as pd
 
@@ -15,6 +16,31 @@ HUB = "hub"
 REGIONS = ("highlands", "lowlands", "coastline")
 CLASSES = ("settled", "defaulted")
 """Long words, which do not turn up in ciphertexts by chance."""
+
+WITH_KEYS = {
+    *("OwnOutline", "SecretWanted", "WordsWanted", "Greeting", "Roster"),
+    *("Joined", "SharedSecret", "LayerKeys", "MaskKeys"),
+}
+"""Messages that carry keys, and between organisations proofs of them: longer there."""
+
+
+def without_proofs(result):
+    """Traffic, disclosures and history of a run, without sizes where proofs of keys count."""
+    rows = [
+        (row.message, row.sender, row.receiver, row.messages, row.ciphertexts,
+         None if row.message in WITH_KEYS else row.n_bytes)
+        for row in result.traffic.rows
+    ]  # fmt: skip
+    learned = [
+        msgspec.structs.replace(row, n_bytes=0) if row.message in WITH_KEYS else row
+        for row in result.disclosures
+    ]
+    history = [{key: entry[key] for key in entry if key != "n_bytes"} for entry in result.history]
+    return {
+        "traffic": (result.traffic.rounds, result.traffic.messages, rows),
+        "disclosures": learned,
+        "history": history,
+    }
 
 
 def people(n_rows=N_ROWS, seed=0):

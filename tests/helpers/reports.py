@@ -67,7 +67,9 @@ def result_of(method):
         if method == "fpso":
             swarm = {"n_particles": 4, "n_iterations": 4, "n_rounds": 2}
             return fs.FPSOSelector(**swarm, random_state=0).fit(X, y).result_
-        trained = fs.FedSDGSelector(max_epochs=3, embedding=2, security="plain", random_state=0)
+        protocol = {"fedsdg": "paper", "fedsdg blind": "blind"}[method]
+        network = {"max_epochs": 3, "outputs": 4, "embedding": 2, "protocol": protocol}
+        trained = fs.FedSDGSelector(security="plain", random_state=0, **network)
         return trained.fit(X, y).result_
 
 

@@ -14,6 +14,16 @@ from fedsift.protocol import Codec, Policy
 
 ALL_KINDS = tuple(dict.fromkeys(m.declaration.kind for m in MESSAGES))
 ALLOWING = Policy(may_reveal=ALL_KINDS, min_security_bits=0, min_bin_size=1)
+PAIRING = Policy(
+    may_reveal=tuple(
+        m.declaration.kind
+        for m in MESSAGES
+        if not m.declaration.optional or m.declaration.kind == "paired-groups"
+    ),
+    min_security_bits=0,
+    min_bin_size=1,
+)
+"""Names overlapping groups and nothing else that needs a name."""
 
 
 def blobs(n_rows=120, n_features=8, n_classes=3, seed=0, levels=None):
@@ -34,7 +44,9 @@ def federation(X, y, parties=4, **options):
 
 def run(fed, *, policies="all", **settings):
     """The protocol with all frames kept; everything is allowed unless policies are given."""
-    params = vfps_local.Params(**{"scheme": "plain", "seed": 0, "n_queries": 20, **settings})
+    seed = settings.setdefault("seed", 0)
+    simulated = {"scheme": "plain", "query_seed": seed, "n_queries": 20}
+    params = vfps_local.Params(**{**simulated, **settings})
     nodes = vfps.build_nodes(fed.tables, fed.label_holder, fed.target, params)
     if policies == "all":
         policies = dict.fromkeys(nodes, ALLOWING)
@@ -59,18 +71,12 @@ def oracle(fed, group, n_queries=20, k=3, *, exact=False, queries=None):
     matrices = [vfps_local.standardised(fed.tables[name])[0] for name in group]
     if exact:
         return float(exact_terms(matrices, labels, queries, k).mean())
-    m, cap = len(fed.tables), cap_of(fed)
+    m = len(fed.tables)
     terms = [
-        term_of_row(sum(vfps_local.part_of_distance(x, q, m, cap) for x in matrices), labels, q, k)
+        term_of_row(sum(vfps_local.part_of_distance(x, q, m) for x in matrices), labels, q, k)
         for q in queries
     ]
     return float(np.mean(terms))
-
-
-def cap_of(fed):
-    """Bits before the point of a part of a distance, as the participants agree on them."""
-    widths = [vfps_local.standardised(table)[0].shape[1] for table in fed.tables.values()]
-    return max(vfps_local.cap_bits(width) for width in widths)
 
 
 def scores(outcome):

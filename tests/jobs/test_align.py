@@ -14,7 +14,7 @@ from fedsift.crypto.wire import Ciphertexts
 from fedsift.engine import run_local
 from fedsift.errors import AlignmentError, BadCiphertext, MissingPackage, PartyFailed
 from fedsift.jobs import align
-from fedsift.jobs.align_here import intersect
+from fedsift.jobs.align import intersect
 from helpers.cli import call
 
 

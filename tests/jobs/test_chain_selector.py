@@ -7,6 +7,7 @@ from sklearn.datasets import make_classification
 import fedsift as fs
 from fedsift.config.steps import step_seed
 from fedsift.errors import ParameterError, PolicyViolation
+from helpers.fedsdg import PAPER
 
 NETWORK = {
     "max_epochs": 2,
@@ -71,11 +72,38 @@ def test_steps_and_predictions(federation):
     assert chain.transform(federation).n_features == 4
     again = fs.Chain(steps(), held_out=0.2, random_state=5).fit(federation)
     assert again.result_.selected == result.selected
-    assert np.array_equal(again.predictions_, chain.predictions_)
+    # Shares are shortened under new masks in every run: a unit here and there.
+    assert again.probabilities_ == pytest.approx(chain.probabilities_, abs=0.05)
+
+
+def test_a_selection_without_open_rows_then_the_network_of_the_paper(federation):
+    blind = fs.FedSDGSelector(n_features_to_select=3, outputs=2, max_epochs=2, security="plain")
+    trained = fs.FedSDGSelector(gates="none", init="constant", protocol="paper", **NETWORK)
+    with pytest.raises(PolicyViolation, match="'embedding-gradients'") as refused:
+        fs.Chain([blind, trained], held_out=0.2).fit(federation)
+    assert "protocol='blind'" in str(refused.value)
+
+    chain = fs.Chain([blind, trained], held_out=0.2, policy=PAPER["policy"]).fit(federation)
+    result = chain.result_
+    assert [step.method for step in result.steps] == ["fedsdg", "train", "predict"]
+    assert result.n_selected == chain.model_.n_features_in_ == 3
+    opened = {"embedding-gradients", "layer-outputs", "single-layer-outputs"}
+    assert not opened & {row.kind for row in result.disclosures if row.step == 1}
+    assert "embedding-gradients" in {row.kind for row in result.disclosures if row.step == 2}
+    assert len(chain.predictions_) == 18
+
+
+def test_a_training_opens_no_row_unless_its_step_says_so(federation):
+    result = fs.Chain(steps()[1:], held_out=0.2, random_state=5).fit(federation).result_
+    kinds = {row.kind for row in result.disclosures}
+    assert "predictions" in kinds
+    assert not kinds & {"embedding-gradients", "layer-outputs", "single-layer-outputs"}
 
 
 def test_an_elimination_may_stand_before_a_training(federation):
-    exact = fs.FedSDGSelector(n_features_to_select=3, gates="none", init="constant", **NETWORK)
+    exact = fs.FedSDGSelector(
+        n_features_to_select=3, gates="none", init="constant", **NETWORK, **PAPER
+    )
     chain = fs.Chain([exact, *steps()[-1:]], random_state=0)
     result = chain.fit(federation).result_
     assert [step.method for step in result.steps] == ["fedsdg", "train"]
@@ -94,7 +122,7 @@ def test_a_result_survives_its_file(federation, tmp_path):
         fs.SelectionResult.load(tmp_path / "other.json")
 
 
-@pytest.mark.parametrize(("at", "left"), [("SealedScores", 2), ("TrainingStart", 1)])
+@pytest.mark.parametrize(("at", "left"), [("SealedScores", 2), ("BlindStart", 1)])
 def test_an_interrupted_chain_goes_on(federation, tmp_path, at, left):
     def chain():
         return fs.Chain(steps(), held_out=0.2, checkpoint=tmp_path / "kept", random_state=5)
@@ -106,7 +134,7 @@ def test_an_interrupted_chain_goes_on(federation, tmp_path, at, left):
 
     assert len(resumed.selectors_) == left
     assert resumed.result_.selected == whole.result_.selected
-    assert np.array_equal(resumed.predictions_, whole.predictions_)
+    assert resumed.probabilities_ == pytest.approx(whole.probabilities_, abs=0.05)
     assert not list((tmp_path / "kept").iterdir())
 
 

@@ -1,8 +1,10 @@
 """A job in one process goes through the stages of sites; members build their part of it alone."""
 
 import json
+import secrets
 import sys
 import threading
+import time
 from dataclasses import replace
 
 import msgspec
@@ -10,11 +12,11 @@ import numpy as np
 import pytest
 
 import fedsift as fs
-from fedsift.config.toml_write import toml_text
+from fedsift.config.toml import toml_text
 from fedsift.crypto.envelope import OrganisationKey
-from fedsift.data.remote_table import RemoteTable, TargetOutline
-from fedsift.deploy.job_signature import sign_job
+from fedsift.data.federation import RemoteTable, TargetOutline
 from fedsift.deploy.member import JobMember
+from fedsift.deploy.sealed_reports import sign_job
 from fedsift.deploy.site import OWN_FILE, make_site
 from fedsift.deploy.site_files import HUB, HUB_FILE, SITE_FILE, public_text
 from fedsift.errors import (
@@ -25,8 +27,10 @@ from fedsift.errors import (
     PolicyViolation,
     UndeclaredFlow,
 )
+from fedsift.jobs.history import History
+from fedsift.jobs.inbox import Inbox
 from fedsift.jobs.run import LocalParty, plan_joint, run_joint
-from fedsift.jobs.spec import JointJob
+from fedsift.jobs.spec import JointJob, JointStep
 from fedsift.methods.fpso.messages import Candidates
 from fedsift.methods.fpso.third_party import Participant
 from fedsift.result import SelectionResult
@@ -71,7 +75,7 @@ class TestInOneProcess:
 
     def test_a_policy_stops_it_before_the_first_message(self):
         job = vertical("filter", n_features_to_select=2)
-        policies = {"store": fs.Policy(may_reveal=("common-ids", "feature-count"))}
+        policies = {"store": fs.Policy(may_reveal=("basic", "common-ids", "feature-count"))}
         sent = []
 
         with pytest.raises(PolicyViolation, match="'store'"):
@@ -224,7 +228,8 @@ class Federation:
             (place / (HUB_FILE if name == HUB else SITE_FILE)).write_text(toml_text(sections))
 
     def run(self):
-        """Every member's report."""
+        """Every member's report; each run is a submission of its own."""
+        self.job = msgspec.structs.replace(self.job, nonce=secrets.token_hex(16))
         text = self.job.to_text()
         publics = {name: key.public for name, key in self.keys.items()}
         signatures = sign_job(text, SUBMITTER, self.submitter, publics)
@@ -249,7 +254,11 @@ class Federation:
         return reports
 
     def own(self, name):
-        return json.loads((self.folder / name / "results" / OWN_FILE).read_text())
+        return json.loads((self.place(name) / OWN_FILE).read_text())
+
+    def place(self, name):
+        """Where a member keeps what concerns it in the latest job."""
+        return self.folder / name / "results" / self.job.fingerprint[:32]
 
 
 class TestMembers:
@@ -280,10 +289,91 @@ class TestMembers:
         own = federation.own("shop")
         assert own["own"]["selected"] == ["visits"]
         assert own["job"] == federation.job.fingerprint
-        assert (tmp_path / "shop" / "results" / OWN_FILE).stat().st_mode & 0o077 == 0
+        assert (federation.place("shop") / OWN_FILE).stat().st_mode & 0o077 == 0
         left = [path for path in tmp_path.rglob("checkpoints/*/*") if path.is_file()]
         assert left == []
 
+    def test_members_remember_what_they_revealed(self, tmp_path):
+        job = vertical("filter", ("bank", "shop"), n_features_to_select=1, seed=None)
+        frame = people()
+        tables = {"bank": frame[["id", "income", "paid"]], "shop": frame[["id", "visits", "spend"]]}
+        federation = Federation(
+            tmp_path,
+            job,
+            tables,
+            bank={"data": {"id": "id", "label": "paid"}},
+            shop={"data": {"id": "id"}},
+        )
+        federation.run()
+        record = json.loads((federation.place("shop") / "record.json").read_text())
+        assert record["state"] == "finished"
+        assert record["n_rows"] == len(frame)
+        kinds = {(row["learner"], row["kind"]) for row in record["revealed"]}
+        assert {("bank", "common-ids"), ("bank", "feature-scores")} <= kinds
+        assert not {who for who, _ in kinds} - {"bank"}
+
+        fewer = frame.drop(index=3)[["id", "visits", "spend"]]
+        fewer.to_csv(tmp_path / "shop" / "data.csv", index=False)
+        reports = federation.run()
+        refusal = reports["bank"].to_error()
+        assert isinstance(refusal, PolicyViolation)
+        assert "differ in few rows" in str(refusal)
+        for name in ("bank", "shop"):
+            states = [job.state for job in History(tmp_path / name).list_jobs()]
+            assert states[0] == "finished"
+            assert states[1] in ("refused", "failed")
+
+    @pytest.mark.parametrize("answer", ["none yet", "no", "too late", "yes"])
+    def test_a_person_decides_whether_a_member_takes_part(self, tmp_path, answer, monkeypatch):
+        job = vertical("filter", ("bank", "shop"), n_features_to_select=1, ids=False)
+        frame = people()
+        tables = {"bank": frame[["income", "paid"]], "shop": frame[["visits", "spend"]]}
+        limit = 1.0 if answer == "too late" else 60.0
+        federation = Federation(
+            tmp_path,
+            job,
+            tables,
+            bank={"data": {"label": "paid"}},
+            shop={"policy": {"approval": "ask"}, "limits": {"approval_seconds": limit}},
+        )
+        monkeypatch.setattr(secrets, "token_hex", lambda n: "ab" * n)  # one submission, run later
+        federation.job = msgspec.structs.replace(federation.job, nonce=secrets.token_hex(16))
+        site = make_site(tmp_path / "shop", federation.job.to_text(), "shop")
+        assert site.is_approved() is False
+        inbox = Inbox(tmp_path / "shop")
+        if answer in ("yes", "no"):
+            inbox.decide(site.job.fingerprint, approve=answer == "yes", reason="no purpose")
+        if answer == "too late":
+            time.sleep(1.1)
+        told = {
+            "none yet": "has not approved",
+            "no": "rejected the job: no purpose",
+            "too late": "within 1 seconds",
+        }
+        if answer == "yes":
+            assert site.is_approved() is True
+            assert federation.run()["bank"].code == ""
+        else:
+            refusal = federation.run()["shop"].to_error()
+            assert isinstance(refusal, PolicyViolation)
+            assert told[answer] in str(refusal)
+            assert History(tmp_path / "shop").list_jobs() == ()
+
+    def test_the_steps_of_a_submitted_chain_add_up_before_data_is_used(self, tmp_path):
+        step = JointStep(method="filter", parameters={"score": "mi", "bins": [0.0], "epsilon": 0.6})
+        job = msgspec.structs.replace(horizontal("filter"), method="chain", steps=(step, step))
+        data = {"data": {"label": "paid"}, "policy": {"max_epsilon": 1.0}}
+        federation = Federation(
+            tmp_path, job, rows_sources(["income", "visits"]), **dict.fromkeys(job.parties, data)
+        )
+        for path in tmp_path.glob("*/*.toml"):
+            path.write_text(path.read_text().replace('checkpoint = "checkpoints"\n', ""))
+        reports = federation.run()
+        assert "more epsilon than is left" in str(reports[HUB].to_error())
+        # Another member may have refused, and ended the job, before this one noted it.
+        assert not any(job.counted for job in History(tmp_path / "north").list_jobs())
+
+    @pytest.mark.usefixtures("repeatable")
     def test_what_only_a_party_may_know_stays_in_its_own_folder(self, tmp_path):
         job = horizontal("fpso", n_rounds=1, n_iterations=3)
         columns = ["income", "visits", "hours"]
@@ -302,7 +392,7 @@ class TestMembers:
             assert 0.5 < own["accuracy"] <= 1
             assert own["columns"] == columns
             assert len(own["kept"]) == 3
-        assert not (tmp_path / HUB / "results" / OWN_FILE).exists()
+        assert not (tmp_path / HUB / "results").exists()
 
     @pytest.mark.parametrize(
         ("settings", "changes", "word"),
@@ -396,12 +486,13 @@ class TestMembers:
         for resume, stays in ((True, True), (False, False)):
             left.mkdir(parents=True, exist_ok=True)
             (left / "state").write_text("")
-            asked = msgspec.structs.replace(federation.job, resume=resume)
+            asked = msgspec.structs.replace(federation.job, resume=resume, nonce="1")
             site = make_site(tmp_path / "shop", asked.to_text(), "shop")
             with site._checkpoint() as place:
                 assert place == left
                 assert (left / "state").exists() is stays
 
+    @pytest.mark.usefixtures("repeatable")
     def test_an_interrupted_run_goes_on_where_it_was(self, tmp_path, monkeypatch):
         job = horizontal("fpso", n_rounds=3, n_iterations=3)
         label = {"data": {"label": "paid"}}

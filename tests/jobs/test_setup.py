@@ -5,23 +5,23 @@ import pytest
 
 import fedsift as fs
 from fedsift.data.part import read_part
-from fedsift.engine import run_local
+from fedsift.engine import LocalEngine, run_local
 from fedsift.errors import PartyFailed, PolicyViolation
 from fedsift.jobs import collect, setup
 from fedsift.jobs.collect import ResultNeeds, is_fixed
 from fedsift.jobs.run import LocalParty, run_joint
-from fedsift.jobs.setup_messages import (
+from fedsift.jobs.setup_terms import (
     Agreement,
     Briefing,
     HolderAgreement,
     HolderInvitation,
     Invitation,
     OwnOutline,
+    Seat,
     WordNumbers,
     Words,
     WordsWanted,
 )
-from fedsift.jobs.setup_terms import Seat
 from fedsift.jobs.spec import JointJob
 from fedsift.protocol import Codec, Message, PublicArray
 from fedsift.protocol.policy import OPEN
@@ -99,6 +99,7 @@ class TestWhoLearnsWhat:
 
     def test_only_a_setting_that_needs_it_makes_the_number_of_classes_known(self):
         for settings, n_classes in (({"outputs": 16}, 0), ({}, 2), ({"model": "linear"}, 2)):
+            settings = {"protocol": "paper", **settings}
             job = vertical("fedsdg", ("bank", "shop"), **settings)
             outcome, _ = meet(job, columns_homes(job))
             assert told(outcome, "shop")[0].n_classes == n_classes
@@ -171,14 +172,17 @@ class TestWhoLearnsWhat:
 
 
 class TestRefusals:
-    def test_customary_kinds_need_not_be_listed_but_can_be_forbidden(self):
+    def test_what_a_list_does_not_name_is_refused(self):
         job = vertical("filter", n_features_to_select=1)
-        listed = fs.Policy(may_reveal=("feature-count",))
-        meet(job, columns_homes(job, policies={"shop": listed}))
+        meet(job, columns_homes(job, policies={"shop": fs.Policy(may_reveal=("basic",))}))
 
-        forbidden = fs.Policy(may_not_reveal=("outline",))
-        with pytest.raises(PolicyViolation, match="'shop'"):
-            meet(job, columns_homes(job, policies={"shop": forbidden}))
+        for policy in (
+            fs.Policy(may_reveal=("feature-count",)),
+            fs.Policy(may_not_reveal=("outline",)),
+            fs.Policy(may_reveal=("basic",), may_not_reveal=("outline",)),
+        ):
+            with pytest.raises(PolicyViolation, match=r"'outline' for OwnOutline.*'shop'"):
+                meet(job, columns_homes(job, policies={"shop": policy}))
 
     def test_words_without_a_secret_are_refused(self):
         """A coordinator that leaves out the dealing could try guesses against plain digests."""
@@ -309,7 +313,7 @@ class TestFindings:
             own = columns | ({"store": ["spend", "clicks"]} if method == "interaction" else {})
             job = vertical(method, ids=False, **parameters)
             kinds = job.entry.schema().kinds
-            policy = fs.Policy(may_reveal=tuple(kinds), min_security_bits=0)
+            policy = fs.Policy(may_reveal=("basic", *kinds), min_security_bits=0)
             tables = {
                 party: frame[[*names, *(["paid"] if party == "bank" else [])]]
                 for party, names in own.items()
@@ -335,11 +339,9 @@ def test_ids_outside_the_intersection_stay_at_home():
     homes = columns_homes(job)
     frames = []
 
-    class Keeping:
-        home = None
-
+    class Keeping(LocalEngine):
         def run(self, protocol, nodes, **options):
-            outcome = run_local(protocol, nodes, **(options | {"keep_frames": True}))
+            outcome = super().run(protocol, nodes, **(options | {"keep_frames": True}))
             frames.extend(entry.frame for entry in outcome.transcript.entries)
             return outcome
 

@@ -11,6 +11,7 @@ from fedsift.data import PartyTable
 from fedsift.errors import ColumnError, ParameterError, PolicyViolation
 from fedsift.methods.filter import features as filter_features
 from fedsift.methods.filter.ranking import contingency
+from fedsift.methods.filter.selector import FilterSelector
 from fedsift.privacy import mechanisms as privacy
 from fedsift.privacy.mechanisms import Accountant, CountNoise
 
@@ -165,6 +166,6 @@ def test_noise_keeps_to_its_bits():
 @pytest.mark.parametrize("bad", [0, -1.0, math.inf, math.nan, "1", True])
 def test_budgets_that_mean_nothing_are_refused(bad):
     with pytest.raises(ParameterError, match="epsilon="):
-        privacy.check_budget(bad, 0.0)
+        FilterSelector(epsilon=bad)._checked()
     with pytest.raises(ParameterError, match="delta="):
-        privacy.check_budget(1.0, -0.5 if bad is True else 1.0)
+        FilterSelector(epsilon=1.0, delta=-0.5 if bad is True else 1.0)._checked()

@@ -132,6 +132,19 @@ def test_arrays_check_type_and_shape(dtype):
         PublicArray(dtype, (3,), bytes(16))
 
 
+@pytest.mark.parametrize("shape", [(0, 2**62), (2**62, 0), (0, 1 << 32), (-1, 0)])
+def test_arrays_without_numbers_have_a_shape_that_memory_could_hold(shape):
+    frame = MAGIC + msgspec.msgpack.encode(
+        {
+            "is": "SealedCounts",
+            "counts": {"scheme": "bgv", "blobs": []},
+            "sizes": {"dtype": "<i8", "shape": shape, "data": b""},
+        }
+    )
+    with pytest.raises(BadFrame, match="no allowed message"):
+        CODEC.decode(frame, EVERYTHING)
+
+
 def test_arrays_refuse_nan_and_other_shapes():
     with pytest.raises(BadFrame, match="NaN"):
         PublicArray.of(np.array([np.nan])).array()

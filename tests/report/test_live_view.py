@@ -9,8 +9,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from fedsift import Chain, FPSOSelector, InteractionSelector, split_vertical
-from fedsift.engine.observer import Progress
-from fedsift.engine.snapshot import MOST_STEPS, ProgressTracker
+from fedsift.engine.observer import MOST_STEPS, Progress, ProgressTracker
 from fedsift.report.live import LiveView
 from fedsift.report.live_server import LOOPBACK, LiveServer
 from fedsift.result import Disclosure, SelectionResult, Traffic, TrafficRow
@@ -208,13 +207,11 @@ def test_a_real_run_shows_its_steps():
     X, y = load_wine(return_X_y=True)
     view = LiveView("test")
 
-    FPSOSelector(n_particles=4, n_iterations=3, n_rounds=2, random_state=0).run(
-        X[::3], y[::3], observer=view
-    )
+    FPSOSelector(n_particles=4, n_iterations=3, n_rounds=2, random_state=0).run(X, y, observer=view)
     shown = view.state()["parts"]
 
     assert "Convergence of the swarms" in shown["steps"]
-    assert "local-subset" in shown["ledger"]
+    assert "unnamed-subsets" in shown["ledger"]
 
 
 def test_a_ranking_grows_without_names():

@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 from fedsift.errors import MissingPackage, ParameterError
@@ -19,7 +20,7 @@ EPOCHS = tuple(
 def results():
     found = {name: result_of(name) for name in ("interaction", "vfps", "fpso")}
     trained = SelectionResult("fedsdg", "vertical", {"a": ("x",)}, history=EPOCHS)
-    return {**found, "fedsdg": trained}
+    return {**found, "fedsdg": trained, "fedsdg blind": result_of("fedsdg blind")}
 
 
 @pytest.fixture
@@ -44,6 +45,7 @@ def pyplot():
         ("accuracy", "fpso", "features"),
         ("gates", "fedsdg", "epoch"),
         ("losses", "fedsdg", "epoch"),
+        ("frontier", "fedsdg blind", "features"),
         ("traffic", "vfps", "bytes"),
     ],
 )
@@ -59,6 +61,21 @@ def test_curves_have_the_numbers_of_the_history(pyplot, results):
     (features, _) = results["fedsdg"].plot_gates().get_lines()
     assert features.get_ydata().tolist() == [5, 4, 3]
     assert features.get_xdata().tolist() == [1, 2, 3]
+
+
+def test_the_frontier_has_the_smallest_losses_and_marks_the_selection(pyplot, results):
+    found = results["fedsdg blind"]
+    line, cut = found.plot_frontier().get_lines()
+    shown = dict(zip(line.get_xdata().tolist(), line.get_ydata().tolist(), strict=True))
+    losses: dict[float, float] = {}
+    for entry in found.history:
+        n_open = float(entry["open_features"])
+        losses[n_open] = min(entry["validation_loss"], losses.get(n_open, np.inf))
+    assert shown == {
+        n: loss for n, loss in losses.items()
+        if n and all(loss < other for m, other in losses.items() if 0 < m < n)
+    }  # fmt: skip
+    assert cut.get_xdata() == [found.n_selected] * 2
 
 
 def test_ranking_lists_features_best_first(pyplot, results):

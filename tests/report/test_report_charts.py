@@ -88,6 +88,7 @@ class TestAnyInput:
                     ["step", "epoch", "round", "accuracy", "open_features", "n_features", "group",
                      "mutual_information", "standard_errors", "weights", "relevance", "party",
                      "feature", "score", "n_bytes", "messages", "validation_score", "participant",
+                     "validation_loss", "on_frontier",
                      "found_in", "n_subsets", "errors_are"]
                 ),
                 st.none() | st.booleans() | st.text() | NUMBERS | st.lists(st.text())

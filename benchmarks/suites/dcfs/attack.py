@@ -46,6 +46,7 @@ def record(task: Task, seed: int, *, n_anchors: int, alignment: str, target: str
         10,
         n_anchors=n_anchors,
         alignment=alignment,
+        scale="pooled" if alignment == "open" else "own",
         target="exact" if target == "exact" else "paper",
         many_anchors=many,
     )

@@ -78,14 +78,12 @@ def complete(job: dict[str, Any]) -> dict[str, Any]:
 def _difference(federation: Federation, selector: Any) -> float:
     """Largest difference of any party's score from Algorithm 1 on open data."""
     parts = [table.numeric_matrix() for table in federation.tables.values()]
-    pool = np.concatenate(parts)
-    spread = pool.std(axis=0)
-    unit = np.where(spread > 0, spread, 1.0)
     params = dcfs_settings.Params(1, n_anchors=selector.result_.parameters["n_anchors"], seed=0)
-    ends = np.full(pool.shape[1], dcfs_settings.ANCHOR_RANGE)
-    scale = dcfs_settings.Scale(pool.mean(axis=0), unit, -ends, ends)
-    anchors = dcfs_settings.anchors_for(params, b"", scale)
-    wanted = anchor.collaborate([scale.of(part) for part in parts], anchors)
+    scales = [dcfs_settings.Scale.of_rows(part, "columns") for part in parts]
+    anchors = dcfs_settings.anchors_for(params, b"", scales[0])
+    wanted = anchor.collaborate(
+        [scale.of(part) for scale, part in zip(scales, parts, strict=True)], anchors
+    )
     found = selector.party_scores_.values()
     return float(max(np.abs(a - b).max() for a, b in zip(found, wanted, strict=True)))
 

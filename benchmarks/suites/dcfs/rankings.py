@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fedsift.data import catalog
 from fedsift.methods.dcfs import anchor
 from fedsift.methods.dcfs.selector import MAX_AUTO_ANCHORS
-from fedsift.methods.dcfs.settings import ANCHOR_RANGE
+from fedsift.methods.dcfs.settings import ANCHOR_RANGE, Scale
 from fedsift.methods.dcfs.unsupervised import borda, local_selection
 
 Floats = npt.NDArray[np.float64]
@@ -130,7 +130,11 @@ def scaled(X: Floats, train: Sequence[Integers], *, shared: bool = False) -> Flo
 
 
 class Ranker:
-    """All methods on one division; what does not depend on alpha and beta is computed once."""
+    """All methods on one division; what does not depend on alpha and beta is computed once.
+
+    What is computed here for every party by itself is scaled by the party itself; pooled rows, and
+    DCFS as printed, have one scale.
+    """
 
     def __init__(self, task: Task, division: Division, seed: int) -> None:
         self._rng = np.random.default_rng((seed, 1))
@@ -139,8 +143,10 @@ class Ranker:
         self.values = scaled(task.X, division.train)
         self._parts = [self.values[rows] for rows in division.train]
         self._starts = [anchor.starting_point(part, 10, 5) for part in self._parts]
-        shared = scaled(task.X, division.train, shared=True)
-        self._shared = [shared[rows] for rows in division.train]
+        rows = [task.X[own] for own in division.train]
+        self._own = [Scale.of_rows(part, "columns").of(part) for part in rows]
+        self._own_starts = [anchor.starting_point(part, 10, 5) for part in self._own]
+        self._shared = [Scale.of_rows(part, "shared").of(part) for part in rows]
         self._shared_starts = [anchor.starting_point(part, 10, 5) for part in self._shared]
         self._pool = np.concatenate(self._parts)
         self._pool_graph = anchor.neighbour_graph(self._pool, 5)
@@ -166,13 +172,13 @@ class Ranker:
         n_parties = len(self._parts)
         lfs = [
             local_selection(part, graph=start.graph, **options)
-            for part, start in zip(self._parts, self._starts, strict=True)
+            for part, start in zip(self._own, self._own_starts, strict=True)
         ]
         afs = local_selection(self._pool, graph=self._pool_graph, **options)
         printed = anchor.collaborate(
             self._parts, self._paper_anchors, target="paper", starts=self._starts, **options
         )
-        ours = anchor.collaborate(self._parts, self._anchors, starts=self._starts, **options)
+        ours = anchor.collaborate(self._own, self._anchors, starts=self._own_starts, **options)
         pixels = anchor.collaborate(
             self._shared, self._anchors, starts=self._shared_starts, **options
         )

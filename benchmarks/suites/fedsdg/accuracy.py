@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from benchmarks.baselines.fedsdg import fedsdg_baseline
+from benchmarks.baselines.fedsdg import PAPER, fedsdg_baseline
 from fedsift.data import Federation, catalog, split_vertical
 from fedsift.methods.fedsdg.selector import FedSDGSelector
 
@@ -142,6 +142,7 @@ def one_split(job: Mapping[str, Any]) -> dict[str, Any]:
 
 def make(name: str, n_chosen: int, settings: Mapping[str, Any], n_features: int) -> Any:
     """The estimator behind a name."""
+    settings = PAPER | settings
     if name.startswith("fedsdg"):
         if name.endswith("%"):
             gates = "none" if "elimination" in name else "dual"

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.store import machine_facts
+from benchmarks.suites.fedsdg import blind_leaks
 from benchmarks.suites.fedsdg.small_factors import exact_columns
 from fedsift.data import Federation, catalog, split_vertical
 from fedsift.errors import FedsiftError
@@ -40,7 +41,7 @@ DATA_SETS = {
     "smoke": ("breast_cancer",),
     "regular": ("breast_cancer", "wine", "madelon"),
 }
-PARTS = ("embedding", "weights", "labels")
+PARTS = ("embedding", "weights", "labels", *blind_leaks.PARTS)
 SEEDS = {"smoke": 2, "regular": 5}
 _FEWER_SEEDS = {"madelon": 2}
 """Larger data: the label attacks need whole trainings."""
@@ -70,6 +71,8 @@ def measure(
     if "weights" in parts:
         found["weights"] = _weight_rows(SEEDS[profile], echo)
         keep(found)
+    for part in (name for name in blind_leaks.PARTS if name in parts):
+        _measure_cases(part, profile, found, echo, keep)
     if "labels" not in parts:
         return found
     found["labels"] = []
@@ -84,6 +87,28 @@ def measure(
             echo(_label_line(row))
             keep(found)
     return found
+
+
+def _measure_cases(
+    part: str,
+    profile: str,
+    found: dict[str, Any],
+    echo: Echo,
+    keep: Callable[[dict[str, Any]], None],
+) -> None:
+    """One row for each case, with the mean over seeds of all that it measures."""
+    found[part] = []
+    for case, run, most in blind_leaks.PARTS[part](profile):
+        values: dict[str, list[float]] = {}
+        n_seeds = min(SEEDS[profile], most)
+        for seed in range(n_seeds):
+            for key, value in run(seed).items():
+                values.setdefault(key, []).append(value)
+        row = {key: summary(numbers) for key, numbers in values.items()}
+        found[part].append({"case": case, "seeds": n_seeds, "found": row})
+        shown = "  ".join(f"{k} {v['mean']:.3f}+-{v['se']:.3f}" for k, v in row.items())
+        echo(f"{part:14} {case:72} {shown}")
+        keep(found)
 
 
 # Attack a: the label holder and an embedding
@@ -331,6 +356,12 @@ def table(found: dict[str, Any]) -> str:
         lines += [
             f"| {part} | {row['case']} | {row['what']} | {_shown(row)} |"
             for row in found.get(part, [])
+        ]
+    for part in blind_leaks.PARTS:
+        lines += [
+            f"| {part.replace('_', ' ')} | {row['case']} | {what} | {_cell(value, 3)} |"
+            for row in found.get(part, [])
+            for what, value in row["found"].items()
         ]
     lines += [
         "",

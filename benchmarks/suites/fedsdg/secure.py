@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.baselines.fedsdg import PAPER
 from benchmarks.suites.fedsdg.accuracy import load, split
 from benchmarks.worker import peak_memory
 from fedsift.data import Federation
@@ -32,7 +33,8 @@ def _federation(job: Job) -> tuple[Federation, Federation]:
 
 
 def _selector(job: Job, **settings: Any) -> FedSDGSelector:
-    return FedSDGSelector(random_state=job["seed"], **{**job.get("settings", {}), **settings})
+    given = {**PAPER, **job.get("settings", {}), **settings}
+    return FedSDGSelector(random_state=job["seed"], **given)
 
 
 def identity(job: Job) -> dict[str, Any]:

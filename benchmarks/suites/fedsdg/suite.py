@@ -26,7 +26,7 @@ from benchmarks.runner import (
 from benchmarks.store import Journal, key_of
 from benchmarks.suites.fedsdg import accuracy, bars, leaks
 from fedsift.data import catalog, split_vertical
-from fedsift.data.openml import cache_directory
+from fedsift.data.catalog import cache_directory
 
 FIRST_SEED = 10
 """Splits 0 to 9 were looked at while defaults were chosen, 100 and above to choose them."""

@@ -72,14 +72,18 @@ def one_attack(
     params = Params(aggregation=aggregation, mode=mode, n_iterations=n_iterations, seed=seed)
     curious = attack.CuriousThirdParty(params)
     nodes = fpso.build_nodes(federation.tables, federation.targets, params)
-    run_local(fpso.PROTOCOL, {**nodes, fpso.THIRD_PARTY: (curious,)})
+    run_local(
+        fpso.PROTOCOL,
+        {**nodes, fpso.THIRD_PARTY: (curious,)},
+        policies=dict.fromkeys(nodes, attack.ALLOWING),
+    )
     view = curious.seen()
     drawn = rng.uniform(_LEAST, _MOST, n_shadows)
     mixes = np.column_stack([1 - drawn, drawn])
     shadows = attack.make_shadows(X[own], y[own], view, mixes, N_ROWS, rng)
     true = np.array([y[part].mean() for part in rows])
     guesses = {"accuracies": attack.guess_from_accuracies(shadows, view.accuracies)[:, 1]}
-    if mode == "rounds":
+    if mode == "rounds" and curious.names_known:
         liked = curious.proposed(view.masks)
         guesses["subsets"] = guess_from_preferences(shadows, liked)[:, 1]
     told = np.full(N_PARTIES, true.mean())

@@ -22,7 +22,7 @@ from benchmarks.runner import N_WORKERS, Echo, Job, measure_in_workers, use_one_
 from benchmarks.store import Journal
 from benchmarks.suites.fpso import attack, runs, speed, summary
 from fedsift.data import catalog
-from fedsift.data.openml import cache_directory
+from fedsift.data.catalog import cache_directory
 
 _MOST_SECONDS = 30 * 60
 _BARS = {"sonar": 100, "vehicle": 100, "dna": 6}

@@ -25,13 +25,10 @@ from benchmarks.suites.runtime.echo import PROTOCOL, Steps, build_nodes
 from fedsift.config.job import load_job
 from fedsift.data import catalog
 from fedsift.deploy.flare.executor import SiteExecutor
-from fedsift.deploy.flare.files import RESOURCES
 from fedsift.deploy.flare.hub_session import HubSession
-from fedsift.deploy.flare.job_folder import job_folder
-from fedsift.deploy.flare.wire import REPORT_SUFFIX
-from fedsift.deploy.job_signature import sign_job
+from fedsift.deploy.flare.wire import REPORT_SUFFIX, RESOURCES, job_folder
 from fedsift.deploy.kits import Kit
-from fedsift.deploy.sealed_reports import Report, choose_report, open_report
+from fedsift.deploy.sealed_reports import Report, choose_report, open_report, sign_job
 from fedsift.deploy.site import Site
 from fedsift.deploy.site_files import HUB, load_site
 from fedsift.engine import Engine

@@ -19,9 +19,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.suites.filters import generated
-from fedsift.config.toml_write import toml_text
-from fedsift.deploy.kits import Kit
-from fedsift.deploy.party import PartyData
+from fedsift.config.toml import toml_text
+from fedsift.deploy.kits import Kit, PartyData
 from fedsift.errors import FedsiftError, ProtocolError
 from fedsift.result import SelectionResult
 

@@ -17,7 +17,7 @@ import pandas as pd
 
 from fedsift.data.ids import Ids, make_ids
 from fedsift.data.sources import raw_column
-from fedsift.jobs.align_here import intersect
+from fedsift.jobs.align import intersect
 
 Numbers = np.ndarray
 _EPOCH = np.datetime64("1970-01-01")

@@ -24,8 +24,8 @@ from benchmarks.runner import Echo, child_environment, measure_in_fresh_process
 from benchmarks.suites.runtime import jobs as runtime_jobs
 
 if TYPE_CHECKING:
+    from fedsift.deploy.kits import PartyData
     from fedsift.deploy.local import LocalFederation
-    from fedsift.deploy.party import PartyData
     from fedsift.result import SelectionResult
 
 Row = dict[str, Any]

@@ -32,7 +32,7 @@ def measure() -> dict[str, dict[str, float]]:
     federation = _one_column_each()
     found = {}
     for name, settings in DESIGNS.items():
-        params = Params(n_queries=_ROWS, seed=0, scheme="plain", **settings)
+        params = Params(n_queries=_ROWS, seed=0, query_seed=0, scheme="plain", **settings)
         assert federation.target is not None
         leader = CuriousLeader(federation.target, None, params)
         run_method(federation, params, leader)

@@ -72,6 +72,7 @@ def measure_selection(job: dict[str, Any]) -> dict[str, Any]:
         n_participants=job.get("wanted", 1),
         design=job.get("design", "separate"),
         seed=0,
+        query_seed=0,
         **settings,
     )
     start = time.perf_counter()

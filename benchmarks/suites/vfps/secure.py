@@ -17,14 +17,9 @@ import numpy as np
 from benchmarks.suites.vfps.measures import run_method
 from fedsift.data import Federation, catalog, split_vertical
 from fedsift.methods.vfps import search
-from fedsift.methods.vfps.distances import (
-    STRATEGIES,
-    Params,
-    cap_bits,
-    part_of_distance,
-    standardised,
-)
+from fedsift.methods.vfps.distances import Params, part_of_distance, standardised
 from fedsift.methods.vfps.knn_mi import Alike, estimate, exact_terms, term_of_row
+from fedsift.methods.vfps.parameters import PARAMETERS
 
 Echo = Callable[[str], None]
 DATA = {"synthesis": 5, "g2_4": 4, "g2_128": 4, "bank": 4, "unbalance": 2}
@@ -43,7 +38,7 @@ def rows(profile: str, echo: Echo) -> list[dict[str, Any]]:
             echo(f"secure {name}: not here (set FEDSIFT_DATA)")
             continue
         federation = federation_of(name)
-        for strategy in STRATEGIES:
+        for strategy in PARAMETERS["strategy"].words:
             for design in ("separate", "shared") if strategy == "group-testing" else ("shared",):
                 if design == "separate" and DATA[name] == 2:
                     continue  # two participants need groups of one
@@ -76,6 +71,7 @@ def compare(
         n_queries=n_queries,
         singles=design == "shared",
         seed=0,
+        query_seed=0,
     )
     outcome, nodes = run_method(federation, params)
     found = outcome.value.found
@@ -108,7 +104,6 @@ class Pool:
             raise TypeError("a federation with a label is needed")
         self._labels = Alike(target.codes)
         self._matrices = {name: standardised(t)[0] for name, t in federation.tables.items()}
-        self._cap = max(cap_bits(matrix.shape[1]) for matrix in self._matrices.values())
 
     def find(
         self, params: Params, served: dict[search.Group, list[int]] | None = None
@@ -141,7 +136,7 @@ class Pool:
         return np.array(
             [
                 term_of_row(
-                    sum(part_of_distance(self._matrices[p], q, m, self._cap) for p in group),
+                    sum(part_of_distance(self._matrices[p], q, m) for p in group),
                     self._labels,
                     q,
                     k,

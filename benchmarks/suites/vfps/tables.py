@@ -109,7 +109,9 @@ class Split:
         self._matrices = {p: standardised(table)[0] for p, table in federation.tables.items()}
         self._labels = Alike(y[self._train])
         # A federation of two cannot be told apart without groups of one.
-        params = Params(n_participants=1, seed=seed, singles=len(self._parties) == 2)
+        params = Params(
+            n_participants=1, seed=seed, query_seed=seed, singles=len(self._parties) == 2
+        )
         outcome, nodes = run_method(federation, params)
         self._importances = outcome.value.found.importances
         self._seconds = outcome.timings["total"]

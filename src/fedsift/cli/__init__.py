@@ -18,6 +18,7 @@ from fedsift.cli import (
     datasets,
     demo,
     deploy,
+    deploy_history,
     deploy_local,
     deploy_run,
     deploy_submit,
@@ -28,7 +29,9 @@ from fedsift.cli import (
     report,
     run,
     split,
+    verify,
 )
+from fedsift.cli.common import output_checked
 
 __all__ = ["app", "main"]
 
@@ -46,6 +49,7 @@ for _command in (
     plan.plan,
     run.run,
     report.report,
+    verify.verify,
     compare.compare,
     attack.attack,
     align.align,
@@ -57,7 +61,7 @@ for _command in (
     completion.completion,
 ):
     app.command()(_command)
-for _part in (deploy_run, deploy_submit, deploy_local):
+for _part in (deploy_run, deploy_submit, deploy_local, deploy_history):
     _part.add_to(deploy.app)
 app.add_typer(deploy.app)
 
@@ -84,4 +88,5 @@ def _fedsift(
 def main() -> None:
     """Run the command line; the ``fedsift`` script calls this."""
     completion.prepare_to_complete()
-    app(prog_name="fedsift")
+    with output_checked():
+        app(prog_name="fedsift")

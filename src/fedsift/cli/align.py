@@ -38,7 +38,7 @@ def align(
     with errors_as_exit_codes():
         from fedsift.cli import output
         from fedsift.data.files import read_frame
-        from fedsift.jobs.align_here import intersect
+        from fedsift.jobs.align import intersect
 
         named = _named(files)
         output.check_writable(out)
@@ -107,7 +107,9 @@ def _write(frame: pd.DataFrame, path: Path) -> None:
         if path.suffix.lower() == ".parquet":
             frame.to_parquet(partial, index=False)
         else:
-            frame.to_csv(partial, index=False)
+            from fedsift.data.cells import plain_cells
+
+            plain_cells(frame).to_csv(partial, index=False)
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)

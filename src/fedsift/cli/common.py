@@ -15,8 +15,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
-from fedsift.errors import FedsiftError, JobError
+from fedsift.errors import FedsiftError, FileProblem, JobError, Mistake, OutOfMemory
 
 INTERRUPTED = 130
 _WIDTH_WITHOUT_TERMINAL = 120
@@ -36,7 +37,7 @@ def errors_as_exit_codes(as_json: bool = False) -> Iterator[None]:
     except JobError as error:
         _echo_error(error, as_json)
         if sys.stderr.isatty() and error.mistakes:
-            from fedsift.cli.mistakes import show
+            from fedsift.cli.common import show
 
             show(console(errors=True), error)
             raise typer.Exit(error.exit_code) from None
@@ -50,10 +51,45 @@ def errors_as_exit_codes(as_json: bool = False) -> Iterator[None]:
         typer.echo(one_line(error.one_line), err=True)
         _echo_notes(error)
         raise typer.Exit(error.exit_code) from None
+    except (OSError, MemoryError) as error:
+        known = _known(error)
+        _echo_error(known, as_json and isinstance(known, OutOfMemory))
+        typer.echo(one_line(known.one_line), err=True)
+        raise typer.Exit(known.exit_code) from None
     except KeyboardInterrupt as interrupt:
         typer.echo("Interrupted; nothing was written.", err=True)
         _echo_notes(interrupt)
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _known(error: OSError | MemoryError) -> FedsiftError:
+    """What the operating system refused, as an error of ours."""
+    if isinstance(error, MemoryError):
+        return OutOfMemory.while_doing("for this command")
+    name = "" if error.filename is None else f" {str(error.filename)[:200]!r}"
+    return FileProblem(
+        f"The system refuses{name or ' to write the output'}: "
+        f"{error.strerror or type(error).__name__}.",
+        "Paths must exist and be short enough, and outputs need free space and permission.",
+        "Check the path, the permissions and the free space, then run the command again.",
+    )
+
+
+@contextlib.contextmanager
+def output_checked() -> Iterator[None]:
+    """End with an error if standard output has no room, also for what is still buffered."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        # Python would try once more when it ends, and print a traceback.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        known = _known(error)
+        typer.echo(one_line(known.one_line), err=True)
+        raise SystemExit(known.exit_code) from None
 
 
 def _echo_error(error: FedsiftError, as_json: bool) -> None:
@@ -116,3 +152,57 @@ def warnings_collected() -> Iterator[list[str]]:
         warnings.simplefilter("always", UserWarning)
         yield texts
     texts += [str(w.message) for w in caught if w.category is UserWarning]
+
+
+_INDENT = "  "
+
+
+def show(screen: Console, error: JobError) -> None:
+    """Print everything that is wrong; rich leaves colours out where NO_COLOR asks for it."""
+    many = len(error.mistakes) > 1
+    text = f"{error.found} {error.needed}" if many else error.found
+    screen.print(Text.assemble((f"{error.code}: ", "bold red"), (one_line(text), "bold")))
+    for mistake in error.mistakes:
+        for line in lines_of(mistake, with_found=many):
+            screen.print(line, soft_wrap=True)
+
+
+def lines_of(mistake: Mistake, *, with_found: bool = True) -> list[Text]:
+    """What is wrong, the line with a mark under it, and the change as a diff.
+
+    Examples
+    --------
+    >>> wrong = Mistake("Unknown.", "", "", 2, 1, 5, 'scroe = "f"', 'score = "f"')
+    >>> for line in lines_of(wrong):
+    ...     print(line.plain)
+      line 2: Unknown.
+      2 | scroe = "f"
+        | ^^^^^
+      - scroe = "f"
+      + score = "f"
+    """
+    lines: list[Text] = []
+    if with_found:
+        place = f"line {mistake.line}: " if mistake.line else ""
+        lines.append(Text.assemble(_INDENT, (place, "bold"), one_line(mistake.found)))
+    if mistake.line:
+        lines += _marked(mistake)
+    if mistake.replacement is not None:
+        lines.append(Text(f"{_INDENT}- {one_line(mistake.source)}", "red"))
+    if mistake.replacement:
+        lines.append(Text(f"{_INDENT}+ {one_line(mistake.replacement)}", "green"))
+    advice = one_line(" ".join(part for part in (mistake.needed, mistake.action) if part))
+    if advice:
+        lines.append(Text(f"{_INDENT}{advice}", "dim"))
+    return lines
+
+
+def _marked(mistake: Mistake) -> list[Text]:
+    number = str(mistake.line)
+    bar = f"{_INDENT}{' ' * len(number)} | "
+    # A tab is one letter to the mark and many to the eye.
+    mark = " " * (mistake.column - 1) + "^" * max(1, mistake.width)
+    return [
+        Text.assemble(_INDENT, (number, "dim"), (" | ", "dim"), one_line(mistake.source)),
+        Text.assemble((bar, "dim"), (mark, "bold yellow")),
+    ]

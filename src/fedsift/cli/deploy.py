@@ -14,9 +14,8 @@ from fedsift.cli.tables import table
 from fedsift.errors import ConfigError
 
 if TYPE_CHECKING:
-    from fedsift.deploy.keys import PublicKey
-    from fedsift.deploy.kits import Kit
-    from fedsift.deploy.party import PartyFacts
+    from fedsift.deploy.kits import Kit, PartyFacts
+    from fedsift.deploy.site_files import PublicKey
 
 app = typer.Typer(
     name="deploy",
@@ -51,9 +50,9 @@ def init(
 ) -> None:
     """Issue certificates and one startup kit per member."""
     with errors_as_exit_codes():
-        from fedsift.deploy.authority import FOLDER
         from fedsift.deploy.kits import make_kits
         from fedsift.deploy.project import load_project
+        from fedsift.deploy.provision import FOLDER
 
         kits = make_kits(load_project(project), out, only=only, with_keys=with_keys)
         if as_json:
@@ -91,9 +90,8 @@ def key(
 ) -> None:
     """Show the public sealing key of a kit; creates the key if there is none."""
     with errors_as_exit_codes():
-        from fedsift.deploy.keys import make_key, write_public
         from fedsift.deploy.kits import load_kit
-        from fedsift.deploy.site_files import public_text
+        from fedsift.deploy.site_files import make_key, public_text, write_public
 
         loaded = load_kit(kit)
         made = make_key(loaded.settings, loaded.name, loaded.kind)
@@ -127,8 +125,8 @@ def pin(
 ) -> None:
     """Pin the public keys of other members in a kit."""
     with errors_as_exit_codes():
-        from fedsift.deploy.keys import pin_keys, read_public
         from fedsift.deploy.kits import add_members, load_kit
+        from fedsift.deploy.site_files import pin_keys, read_public
 
         loaded = load_kit(kit)
         keys = [read_public(path) for path in files]
@@ -172,8 +170,7 @@ def party(
 ) -> None:
     """Set an organisation's data and policy; checks both and lists what could be disclosed."""
     with errors_as_exit_codes():
-        from fedsift.deploy.kits import load_kit
-        from fedsift.deploy.party import PartyData, load_policy, set_party
+        from fedsift.deploy.kits import PartyData, load_kit, load_policy, set_party
         from fedsift.deploy.site_files import load_site
         from fedsift.methods.registry import schemas
         from fedsift.protocol import Policy

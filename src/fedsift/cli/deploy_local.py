@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from fedsift.cli.common import AsJson, console, errors_as_exit_codes, shown, typed
-from fedsift.cli.live import Live
+from fedsift.cli.tables import Live
 from fedsift.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def local(
     With a job file, or with --try, that job is run. Otherwise the federation stays up until Ctrl-C.
     """
     with errors_as_exit_codes(as_json):
-        from fedsift.cli import output, predicting, tracking
+        from fedsift.cli import output, predicting
         from fedsift.cli.prepare import read_job
         from fedsift.cli.run import present
 
@@ -71,7 +71,7 @@ def local(
         with _ends_in_order(), folders as temporary:
             path = job or _toy(Path(temporary) if folder is None else folder, parties, trial)
             read = read_job(path, engine="embedded")
-            tracking.check_installed(read.trackers)
+            output.check_trackers(read.trackers)
             screen = console(errors=True, quiet=as_json)
             if read.data.dataset is not None:
                 raise ParameterError(
@@ -122,7 +122,7 @@ def _federation(job: Job, folder: Path | None, screen: Console) -> LocalFederati
 def _toy(folder: Path, parties: int | None, method: str | None) -> Path:
     """A job on a shipped data set, cut into as many parties."""
     from fedsift.data import catalog
-    from fedsift.deploy.toy import Toy, demo_of, write_toy
+    from fedsift.deploy.local import Toy, demo_of, write_toy
     from fedsift.methods.registry import method_named
 
     known = method_named(method or "filter")

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from fedsift.cli.common import AsJson, console, errors_as_exit_codes, shown
-from fedsift.cli.live import Live, live_page
+from fedsift.cli.tables import Live, live_page
 from fedsift.errors import ConfigError, PartyFailed, RunEnded, SiteUnreachable
 
 if TYPE_CHECKING:
@@ -48,14 +48,14 @@ def submit(
 ) -> None:
     """Submit a job, wait, and write result.json, report.html and ledger.jsonl."""
     with errors_as_exit_codes(as_json):
-        from fedsift.cli import output, tracking
+        from fedsift.cli import output
         from fedsift.cli.prepare import read_job
         from fedsift.cli.run import present
 
         read = read_job(job, engine="flare")
         directory = out or read.output
         output.check_writable(directory)
-        tracking.check_installed(read.trackers)
+        output.check_trackers(read.trackers)
         result = submitted(read, kit, resume=resume, limit=limit, quiet=quiet or as_json, live=live)
         present(directory, result, [], as_json=as_json, quiet=quiet, job=read)
 
@@ -140,6 +140,10 @@ def _watching(screen: Console, *, quiet: bool) -> Iterator[Watcher | None]:
         if state.job_id not in known:
             known.add(state.job_id)
             screen.print(f"Submitted as job {shown(state.job_id)}.")
+        for name in state.waiting:
+            if name not in known:
+                known.add(name)
+                screen.print(f"Waiting for approval by {shown(name)}.")
 
     if not screen.is_terminal:
         yield named
@@ -155,6 +159,8 @@ def _watching(screen: Console, *, quiet: bool) -> Iterator[Watcher | None]:
 
 def _line(state: JobState) -> str:
     parts = [shown(state.status.lower())]
+    if state.waiting:
+        parts.append(f"waiting for approval by {shown(', '.join(state.waiting))}")
     if state.protocol_number:
         parts.append(f"protocol {state.protocol_number}, round {state.round_number}")
     if state.finished:

@@ -32,6 +32,7 @@ NEEDED = (
 OPTIONAL = {
     "openmined-psi": "private set intersection ('fedsift align')",
     "nvflare": "federations across organisations ('fedsift deploy')",
+    "torch": "FedSDG-FS with protocol = 'paper'",
     "phe": "comparison in 'fedsift bench'",
 }
 _MISSING_EXIT_CODE = 2

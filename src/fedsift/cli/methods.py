@@ -39,7 +39,11 @@ def methods(
             for setting in method.protocols:
                 out.print(_disclosures(method, setting))
         out.print(_around())
-        out.print("A policy names the kinds of the first column in may_reveal and may_not_reveal.")
+        out.print(_sets())
+        out.print(
+            "A policy names kinds of the first columns, or sets of them, in may_reveal and "
+            "may_not_reveal. What may_reveal does not name stops a run."
+        )
 
 
 def _as_mapping(method: Method) -> dict[str, Any]:
@@ -48,7 +52,7 @@ def _as_mapping(method: Method) -> dict[str, Any]:
         "summary": method.summary,
         "selects": method.selects,
         "settings": list(method.protocols),
-        "parameters": method.parameters,
+        "parameters": method.defaults,
         "disclosures": [
             {
                 "setting": setting,
@@ -67,7 +71,7 @@ def _as_mapping(method: Method) -> dict[str, Any]:
 def _overview(chosen: tuple[Method, ...]) -> Table:
     made = table("Methods", "name", "selects", "settings", "what it does", "parameters")
     for method in chosen:
-        parameters = ", ".join(f"{key}={value!r}" for key, value in method.parameters.items())
+        parameters = ", ".join(f"{key}={value!r}" for key, value in method.defaults.items())
         made.add_row(
             shown(method.name),
             method.selects,
@@ -90,11 +94,19 @@ def _around() -> Table:
     return _learned(title, joint_declarations())
 
 
+def _sets() -> Table:
+    from fedsift.config.parties import KIND_SETS
+
+    made = table("Names of sets that a policy can use", "set", "kinds")
+    for name, kinds in KIND_SETS.items():
+        made.add_row(name, ", ".join(kinds))
+    return made
+
+
 def _learned(title: str, declarations: Iterable[Declaration]) -> Table:
     made = table(title, "kind", "who", "about", "what")
     for declaration in declarations:
         note = " (only if a policy names it)" if declaration.optional else ""
-        note = " (unless a policy forbids it)" if declaration.allowed_by_default else note
         made.add_row(
             declaration.kind,
             declaration.receiver,

@@ -48,17 +48,16 @@ def plan(
 ) -> None:
     """Check a job, list who would learn what, and predict its cost; sends nothing."""
     with errors_as_exit_codes(as_json):
-        from fedsift.cli import shapes
         from fedsift.cli.predicting import predicted
-        from fedsift.cli.prepare import prepare, read_job
+        from fedsift.cli.prepare import SHAPES_NOTE, prepare, prepare_shapes, read_job
 
         read = read_job(job)
         with warnings_collected() as remarks:
             told = (shape or [], classes, common)
-            ready = shapes.prepare_shapes(read, *told) if shape else prepare(read)
+            ready = prepare_shapes(read, *told) if shape else prepare(read)
             federation, planned = ready.plan()
             forecast = predicted(ready)
-        notes = [*planned.notes, *remarks, *federation.warnings, *([shapes.NOTE] if shape else [])]
+        notes = [*planned.notes, *remarks, *federation.warnings, *([SHAPES_NOTE] if shape else [])]
         if as_json:
             echo_json(_as_mapping(ready.job, federation, planned, notes, forecast))
         else:

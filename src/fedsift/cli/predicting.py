@@ -39,7 +39,7 @@ def predicted_before(ready: Any) -> Estimate | None:
 def predicted_from_files(job: Job) -> Estimate | None:
     """What a job between organisations will cost whose files are all on this machine."""
     from fedsift.cli.prepare import prepare
-    from fedsift.costs.flare import on_flare
+    from fedsift.costs.estimate import on_flare
 
     try:
         forecast = predicted_before(prepare(job))
@@ -54,7 +54,7 @@ def predicted(ready: Any) -> Estimate | None:
     None where it cannot be told: a job that will be refused is refused by the run itself, with the
     right words.
     """
-    from fedsift.costs.flare import on_flare
+    from fedsift.costs.estimate import on_flare
 
     told = _predicted_steps(ready) if ready.job.steps else _predicted_method(ready)
     return told if told is None or ready.job.engine != "flare" else on_flare(told)
@@ -63,7 +63,7 @@ def predicted(ready: Any) -> Estimate | None:
 def _predicted_method(ready: Any) -> Estimate | None:
     """The cost of a job with one method."""
     from fedsift.costs import estimate, rates_of_this_machine
-    from fedsift.costs.joint import tally_joint
+    from fedsift.costs.chain import tally_joint
 
     try:
         with warnings.catch_warnings():
@@ -91,8 +91,7 @@ def _predicted_steps(ready: Any) -> Estimate | None:
 
     from fedsift.config.steps import PREDICT
     from fedsift.costs import rates_of_this_machine
-    from fedsift.costs.chain import estimate_steps
-    from fedsift.costs.joint import tally_joint
+    from fedsift.costs.chain import estimate_steps, tally_joint
 
     names = [step.method for step in ready.job.steps]
     numbers = [number for number, name in enumerate(names, start=1) if name != PREDICT]

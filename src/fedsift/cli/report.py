@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -38,7 +39,7 @@ def report(
         from fedsift.cli.output import RESULT
         from fedsift.result import SelectionResult, write_atomically
 
-        path = result / RESULT if result.is_dir() else result
+        path = result / RESULT if os.path.isdir(result) else result
         content = _rendered(SelectionResult.load(path), form)
         if out is None:
             typer.echo(content, nl=False)

@@ -20,8 +20,14 @@ from fedsift.cli.common import (
     shown,
     warnings_collected,
 )
-from fedsift.cli.live import Live, live_page
-from fedsift.cli.tables import features_table, learned_table, live_progress, steps_table
+from fedsift.cli.tables import (
+    Live,
+    features_table,
+    learned_table,
+    live_page,
+    live_progress,
+    steps_table,
+)
 
 if TYPE_CHECKING:
     from fedsift.config.job import Job
@@ -45,22 +51,22 @@ def run(
 ) -> None:
     """Run a job and write result.json, report.html and ledger.jsonl."""
     with errors_as_exit_codes(as_json):
-        from fedsift.cli import output, predicting, resuming, tracking
-        from fedsift.cli.prepare import prepare, read_job
+        from fedsift.cli import output, predicting
+        from fedsift.cli import prepare as preparing
 
-        read = read_job(job)
+        read = preparing.read_job(job)
         directory = out or read.output
         output.check_writable(directory)
-        tracking.check_installed(read.trackers)
+        output.check_trackers(read.trackers)
         if read.engine == "flare":
             from fedsift.cli.deploy_submit import submitted
 
             given = submitted(read, read.kit, resume=resume, quiet=quiet or as_json, live=live)
             present(directory, given, [], as_json=as_json, quiet=quiet, job=read)
             return
-        resuming.check_place(read, resume=resume)
-        with warnings_collected() as remarks, resuming.noting_checkpoints(read):
-            ready = prepare(read)
+        preparing.check_place(read, resume=resume)
+        with warnings_collected() as remarks, preparing.noting_checkpoints(read):
+            ready = preparing.prepare(read)
             # What is left of an interrupted run is not known before it has been read.
             forecast = None if resume else predicting.predicted_before(ready)
             with (
@@ -87,8 +93,8 @@ def run(
         )
         if interrupted:
             typer.echo("Interrupted; what was reached so far has been written.", err=True)
-            if resuming.has_unfinished(read):
-                typer.echo(resuming.how_to_go_on(read), err=True)
+            if preparing.has_unfinished(read):
+                typer.echo(preparing.how_to_go_on(read), err=True)
             raise typer.Exit(INTERRUPTED)
 
 
@@ -104,13 +110,13 @@ def present(
     job: Job | None = None,
 ) -> None:
     """Write a result's files, and those of the label holder, log it where the job says, show it."""
-    from fedsift.cli import output, tracking
+    from fedsift.cli import output
 
     paths = output.write_run(directory, result, files)
     if model is not None:
         model.save(directory / "model")
         paths["model"] = directory / "model"
-    logged = {} if job is None else tracking.log(job.trackers, result, job.path.stem, directory)
+    logged = {} if job is None else output.log_run(job.trackers, result, job.path.stem, directory)
     if as_json:
         files = {name: str(path) for name, path in paths.items()}
         echo_json({"files": files, "logged": logged, "remarks": remarks, "result": result})
@@ -133,6 +139,7 @@ def print_result(out: Console, result: SelectionResult, remarks: list[str]) -> N
         out.print(steps_table(result))
     out.print(features_table(view))
     out.print(learned_table("Who learned what", result.disclosures))
+    out.print(f"Ledger: {shown(dict(view.facts)['ledger'])}")
     out.print(f"Cost: {shown(view.cost)}")
     for remark in (*remarks, *result.warnings):
         out.print(f"Remark: {shown(remark)}")

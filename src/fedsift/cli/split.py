@@ -41,7 +41,7 @@ def split(
     """Split one table into simulated parties: a file for each, and a job file for them."""
     with errors_as_exit_codes():
         from fedsift.data.files import read_frame
-        from fedsift.deploy.toy import Toy, demo_of, write_toy
+        from fedsift.deploy.local import Toy, demo_of, write_toy
         from fedsift.methods.registry import method_named
         from fedsift.methods.spec import Missing
 

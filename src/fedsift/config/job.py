@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fedsift.config.parameters import Parameter
 from fedsift.config.parties import PartyEntry, parties_in, texts_in
 from fedsift.config.steps import StepEntry, check_setting, steps_in
 from fedsift.config.toml import TEXTS, Kinds, TomlCheck, did_you_mean
@@ -56,11 +57,11 @@ _OUTPUT_KEYS: dict[str, Kinds] = {
 
 @dataclass(frozen=True)
 class MethodSchema:
-    """What a job file may say about one method; built from the estimator's signature.
+    """What a job file may say about one method.
 
     Parameters
     ----------
-    parameters : mapping of name to kinds
+    parameters : mapping of name to Parameter, or to kinds
         Parameters for ``[method]``.
     kinds : frozenset of str
         Disclosures the method may make, which policies name.
@@ -72,7 +73,7 @@ class MethodSchema:
         Parameters of a ``train`` step, if the method trains its model.
     """
 
-    parameters: Mapping[str, Kinds]
+    parameters: Mapping[str, Kinds | Parameter]
     kinds: frozenset[str] = frozenset()
     settings: tuple[str, ...] = SETTINGS
     elsewhere: Mapping[str, str] = field(default_factory=dict)
@@ -179,7 +180,7 @@ def load_job(
     at_home = engine == "flare"
     parties = parties_in(check, top.get("party", []), kinds, at_home)
     data = _data(check, top.get("data"), parties, schema, datasets, at_home)
-    if data.setting in SETTINGS:
+    if data.setting in SETTINGS and steps:
         check_setting(check, steps, methods, data.setting, has_gaps=data.dataset is None)
     parameters = _parameters(check, top.get("method", {}), job.get("method", ""), schema)
     check.finish("the job")

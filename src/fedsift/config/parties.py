@@ -9,7 +9,7 @@ a job in one process names it, and a site between organisations has the same tab
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,23 @@ POLICY_KEYS: dict[str, Kinds] = {
     "may_not_reveal": (TEXTS,),
     "min_security_bits": (int,),
     "min_bin_size": (int,),
+    "min_class_size": (int,),
     "min_rows": (int,),
     "anonymous_names": (bool,),
     "max_epsilon": (int, float),
     "max_release_epsilon": (int, float),
+    "max_epsilon_total": (int, float),
+    "max_jobs_per_table": (int,),
+    "min_row_change": (int,),
+    "max_ids_asked": (int,),
+    "approval": (str,),
+    "max_bins": (int,),
+    "max_classes": (int,),
+    "max_groups": (int,),
+    "max_epochs": (int,),
+    "max_columns": (int,),
 }
+APPROVALS = ("none", "ask")
 _PARTY_KEYS: dict[str, Kinds] = {
     "name": (str,),
     "data": (str,),
@@ -165,17 +177,27 @@ def policy_in(
     if given is None:
         return None
     policy = check.table(where, given, POLICY_KEYS, "a policy")
+    known = {*kinds, *KIND_SETS}
     for key in ("may_reveal", "may_not_reveal"):
         # A misspelt kind would protect nothing, so it is refused, not ignored.
         for kind in policy.get(key, ()):
-            if kinds and kind not in kinds:
-                needed = f"Known: {', '.join(sorted(kinds))}."
-                action = did_you_mean(kind, kinds, "See 'fedsift methods'.")
+            if kinds and kind not in known:
+                needed = f"Known: {', '.join(sorted(known))}."
+                action = did_you_mean(kind, known, "See 'fedsift methods'.")
                 check.add((*where, key), f"Unknown disclosure {kind!r} in {key}.", needed, action)
-    for key in ("min_security_bits", "min_bin_size", "min_rows"):
+    for key in (
+        "min_security_bits",
+        "min_bin_size",
+        "min_class_size",
+        "min_rows",
+        "min_row_change",
+    ):
         if policy.get(key, 0) < 0:
             check.add((*where, key), f"{key} is negative.", "It must be 0 or more.", "Change it.")
-    for key in ("max_epsilon", "max_release_epsilon"):
+    if policy.get("approval", "none") not in APPROVALS:
+        needed = f"It must be one of: {', '.join(APPROVALS)}."
+        check.add((*where, "approval"), "approval has an unknown value.", needed, "Change it.")
+    for key in (key for key in POLICY_KEYS if key.startswith("max_")):
         if not policy.get(key, 1) > 0:
             needed = "It must be a positive number."
             check.add((*where, key), f"{key} allows nothing.", needed, "Change it.")
@@ -185,3 +207,52 @@ def policy_in(
 def texts_in(value: Any) -> tuple[str, ...]:
     """A text or a list of texts, as a tuple."""
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+_SCORES = ("class-count", "feature-count", "feature-scores", "selection")
+
+KIND_SETS = {
+    "basic": (
+        "layer-shape",
+        "named-gates",
+        "named-scores",
+        "outline",
+        "remarks",
+        "row-count",
+        "selected-features",
+        "staying-parties",
+        "total-feature-count",
+        "word-counts",
+    ),
+    "scores": _SCORES,
+    "counts": (*_SCORES, "bin-counts", "class-sums"),
+    "training": (*_SCORES, "block-losses", "gate-sums", "predictions", "training-rows"),
+    "paper-training": (
+        "embedding-gradients",
+        "embedding-width",
+        "gate-start",
+        "layer-outputs",
+        "open-gates",
+        "single-layer-outputs",
+        "training-course",
+    ),
+}
+"""What ``may_reveal`` and ``may_not_reveal`` take besides single kinds.
+
+``basic`` is what parties of any job on their own tables tell each other: names and numbers of
+features, numbers of rows and words, remarks, whose feature a score or gate belongs to, and what
+stays after a step. ``scores`` and ``counts`` are what filters need with ``disclose="scores"`` and
+``disclose="counts"``. ``training`` is what FedSDG-FS needs, and a training and prediction in a
+chain; ``paper-training`` is what ``protocol="paper"`` opens beyond that: numbers of single rows,
+from which labels and columns can be computed.
+"""
+
+
+def expand_kinds(names: Iterable[str]) -> frozenset[str]:
+    """Return all kinds in a list of kinds and names of sets."""
+    return frozenset(kind for name in names for kind in KIND_SETS.get(name, (name,)))
+
+
+def name_sets(kind: str) -> tuple[str, ...]:
+    """Return the names of the sets that hold a kind."""
+    return tuple(name for name, kinds in KIND_SETS.items() if kind in kinds)

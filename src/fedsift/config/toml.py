@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Checking a TOML file as a whole: every problem with its line, then one error.
+"""Checking a TOML file as a whole: every problem with its line, then one error. And writing one.
 
 ``tomllib`` forgets where a value stood, so the lines are found here: strings and comments are
 blanked out, and what is left at bracket depth zero is either a table header or ``key = ...``.
@@ -9,13 +9,16 @@ blanked out, and what is left at bracket depth zero is either a table header or 
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
+import tempfile
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fedsift.config.parameters import Accepted, Parameter, sentence
 from fedsift.errors import FileProblem, JobError, Mistake
 
 Key = tuple[str | int, ...]
@@ -23,6 +26,9 @@ Key = tuple[str | int, ...]
 
 Kinds = tuple[Any, ...]
 """Accepted TOML types: ``str``, ``int``, ``float``, ``bool``, ``list``, ``dict``, or `TEXTS`."""
+
+Wanted = Kinds | Parameter | Accepted
+"""What a key takes: types, or what says itself whether a value is one of its own."""
 
 TEXTS = list[str]
 _WORDS = {
@@ -44,6 +50,7 @@ _MEANT = re.compile(r"Did you mean '(.+)'\?")
 _REMOVE = "Remove it."
 _TABLES = (".csv", ".parquet")
 _MAX_FILE_BYTES = 1 << 20
+_LARGEST = (1 << 63) - 1
 
 
 class TomlCheck:
@@ -63,10 +70,14 @@ class TomlCheck:
         self._text = text.split("\n")
         try:
             self.document: dict[str, Any] = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
+            # Beside what is not TOML: a number too long to read, nesting too deep.
             place = _PLACE.search(str(error))
             line = int(place[1]) if place and place[1] else len(text.splitlines())
-            found = f"Not valid TOML: {_PLACE.sub('', str(error))}."
+            reason = _PLACE.sub("", str(error))
+            if not isinstance(error, tomllib.TOMLDecodeError):
+                reason = "nested too deeply, or a number with too many digits"
+            found = f"Not valid TOML: {reason}."
             needed = "A table, or one 'key = value', is needed here."
             action = "Fix the line; text needs quotes."
             if "\\" in "".join(self._text[line - 1 : line]):
@@ -98,7 +109,7 @@ class TomlCheck:
         return True
 
     def table(
-        self, key: Key, given: Any, known: Mapping[str, Kinds], name: str = ""
+        self, key: Key, given: Any, known: Mapping[str, Wanted], name: str = ""
     ) -> dict[str, Any]:
         """Entries that are known and of an accepted kind; all others become problems."""
         name = name or (f"[{'.'.join(map(str, key))}]" if key else "the file")
@@ -108,13 +119,26 @@ class TomlCheck:
                 needed = f"Known keys: {', '.join(known)}."
                 action = did_you_mean(entry, known, "Remove it.")
                 self.add((*key, entry), f"Unknown key {entry!r} in {name}.", needed, action)
-            elif not fits(value, known[entry]):
-                words = " or ".join(_word(kind) for kind in known[entry])
+            elif isinstance(value, int) and not -_LARGEST <= value <= _LARGEST:
+                found = f"{entry} in {name} is a whole number of {value.bit_length()} bits."
+                self.add((*key, entry), found, "At most 63 bits are allowed.", "Change it.")
+            elif not fits(value, kinds := _kinds(known[entry])):
+                words = " or ".join(_word(kind) for kind in kinds)
                 found = f"{entry} in {name} is {_word(type(value))}."
                 self.add((*key, entry), found, f"It must be {words}.", "Change it.")
+            elif not fits(value, known[entry]):
+                self._refuse((*key, entry), value, known[entry])
             else:
                 good[entry] = value
         return good
+
+    def _refuse(self, key: Key, value: Any, parameter: Any) -> None:
+        """A value of the right kind that the parameter does not take."""
+        action, problem = getattr(parameter, "action", "") or "Change it.", "not possible"
+        if isinstance(value, str):
+            action, problem = did_you_mean(value, parameter.words, action), "not known"
+        found = f"{key[-1]} = {value!r} is {problem}."
+        self.add(key, found, sentence(parameter.needed), action)
 
     def choice(self, key: Key, value: str, allowed: Iterable[str]) -> None:
         """One of a few words."""
@@ -141,9 +165,14 @@ class TomlCheck:
     def file(self, key: Key, given: str | None) -> Path | None:
         """A file that must exist, relative to this file."""
         path = self.place(key, given)
-        if path is None or path.is_file():
-            return path
-        found = f"{given!r} is {'a directory' if path.is_dir() else 'not there'}."
+        if path is None:
+            return None
+        try:
+            if path.is_file():
+                return path
+            found = f"{given!r} is {'a directory' if path.is_dir() else 'not there'}."
+        except OSError as error:
+            found = f"{str(given)[:60]!r} is no path: {error.strerror}."
         needed = "A file is needed; its path is relative to this file."
         self.add(key, found, needed, _similar_file(str(given), path, "Mend the path."))
         return None
@@ -270,9 +299,15 @@ def _balance(shown: str) -> int:
     return sum(shown.count(c) for c in "[{") - sum(shown.count(c) for c in "]}")
 
 
-def fits(value: Any, kinds: Kinds) -> bool:
-    """Whether a value read from a file is of one of the kinds."""
-    return any(_fits(value, kind) for kind in kinds)
+def fits(value: Any, wanted: Wanted) -> bool:
+    """Whether a value read from a file is of one of the kinds, and one that a parameter takes."""
+    if isinstance(wanted, Parameter | Accepted) and (value is None or not wanted.takes(value)):
+        return False
+    return any(_fits(value, kind) for kind in _kinds(wanted))
+
+
+def _kinds(wanted: Wanted) -> Kinds:
+    return wanted.kinds if isinstance(wanted, Parameter | Accepted) else wanted
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -353,3 +388,70 @@ def _read(path: Path, maker: str) -> str:
             "A TOML file is needed.",
             "Pass a job or party file, not a table or a result.",
         ) from None
+
+
+PRIVATE = 0o600
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_text(sections: Mapping[str, Mapping[str, Any] | list[Mapping[str, Any]]]) -> str:
+    r"""Tables of numbers, texts, lists of them, and tables of texts; empty ones are left out.
+
+    Examples
+    --------
+    >>> print(toml_text({"party": {"name": "bank"}, "keys": {"pinned": {"a@b": "x"}}}), end="")
+    [party]
+    name = "bank"
+    <BLANKLINE>
+    [keys.pinned]
+    "a@b" = "x"
+    """
+    blocks: list[str] = []
+    for name, content in sections.items():
+        if isinstance(content, list):
+            blocks += [f"[[{name}]]\n{_lines(entry)}" for entry in content]
+            continue
+        plain = {key: value for key, value in content.items() if not isinstance(value, Mapping)}
+        if plain:
+            blocks.append(f"[{name}]\n{_lines(plain)}")
+        for key, value in content.items():
+            if isinstance(value, Mapping) and value:
+                blocks.append(f"[{name}.{_key(key)}]\n{_lines(value)}")
+    return "\n".join(blocks)
+
+
+def write_text(path: Path, text: str, mode: int = 0o644) -> None:
+    """Write a file so that a crash leaves the old one or the new one."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.chmod(partial, mode)
+        os.replace(partial, path)
+    except OSError as error:
+        raise FileProblem(
+            f"Cannot write {path}: {error.strerror}.",
+            "A writable folder with free space is needed.",
+            "Check the folder and its permissions.",
+        ) from None
+
+
+def _lines(entries: Mapping[str, Any]) -> str:
+    return "".join(f"{_key(key)} = {toml_value(value)}\n" for key, value in entries.items())
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else toml_value(name)
+
+
+def toml_value(value: Any) -> str:
+    """A value on one line."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(k)} = {toml_value(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(toml_value(entry) for entry in value) + "]"
+    if isinstance(value, str):
+        # A JSON text is a TOML text, but for one control character.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value)

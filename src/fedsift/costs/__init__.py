@@ -3,8 +3,7 @@
 """What a job will cost before it runs: counts from shapes, seconds from a short calibration.
 
 counts     messages, bytes, ciphertexts and units of work of one run
-counting   a method's own driver and roles, run on a few rows to count what they send
-sample     the made-up rows
+counting   a method's own driver and roles, run on a few made-up rows to count what they send
 columns, products
            kernels that have the sizes and count the work of the encrypted ones
 methods.<name>.costs
@@ -12,10 +11,8 @@ methods.<name>.costs
 rates      seconds per unit of work on this machine, kept in the cache
 measure, measure_crypto
            the calibration that finds them
-estimate   both multiplied
-joint      what comes before and after the method
-chain      the steps of a chained job
-flare      what is added between organisations
+estimate   both multiplied, and what is added between organisations
+chain      the steps of a chained job, and what comes before and after each
 """
 
 from fedsift.costs.estimate import Estimate, estimate

@@ -7,9 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from fedsift.costs.blanks import blank_ciphertexts, blank_keys, opened
-from fedsift.costs.counts import Counts, Ring
-from fedsift.costs.paillier import PaillierWork
+from fedsift.costs.counts import Counts, PaillierWork, Ring, blank_ciphertexts, blank_keys, opened
 from fedsift.crypto.columns.api import BigArray, BinnedRows, ColumnSpec, IntArray, Rows
 from fedsift.crypto.columns.bgv import BGVPlan, make_plan
 from fedsift.crypto.columns.paillier import Layout

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from fedsift.costs.columns import CountingEvaluator, CountingOwner
 from fedsift.costs.counts import Counts, header_bytes
@@ -22,12 +25,17 @@ from fedsift.costs.products import (
     CountingProductOwner,
 )
 from fedsift.crypto.counting import count_work, counting_with
+from fedsift.crypto.identity import Identity
 from fedsift.crypto.products.plan import ProductPlan
+from fedsift.data import Federation, PartyTable, Target
+from fedsift.data.column import Column
+from fedsift.data.federation import is_remote
 from fedsift.protocol import Message, Role
 from fedsift.protocol.codec import MAGIC, Done
 from fedsift.protocol.message import sealed_parts
-from fedsift.protocol.network import T
+from fedsift.protocol.policy import Policy, RemotePolicy
 from fedsift.protocol.protocol import find_driver
+from fedsift.protocol.role import T
 
 R = TypeVar("R")
 
@@ -122,11 +130,13 @@ class _Counter:
 
 
 class _CountingNetwork:
-    """A role's network whose messages arrive at once; see `fedsift.protocol.network.Network`."""
+    """A role's network whose messages arrive at once; see `fedsift.protocol.role.Network`."""
 
     def __init__(self, counter: _Counter, party: str) -> None:
         self._counter = counter
         self.party = party
+        self.identity: Identity | None = None
+        self.policy: Policy = RemotePolicy()  # the run itself keeps to the limits
 
     def members(self, role: str) -> tuple[str, ...]:
         """Parties that play a role, in party order."""
@@ -185,3 +195,81 @@ def encoded_bytes(message: Message) -> int:
 
     length = len(MAGIC) + len(msgspec.msgpack.encode(message, enc_hook=leave_out))
     return length + claimed
+
+
+Points = Callable[[Column], Sequence[float] | None]
+"""Numbers that a column's values are taken from; None for any."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleTable(PartyTable):
+    """Columns of a few rows that say they are as long as those they stand for."""
+
+    stands_for: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the table that this one stands for."""
+        return self.stands_for
+
+    def numeric_matrix(self) -> NDArray[np.float64]:
+        """All columns as float64, with the few rows that are there."""
+        return np.column_stack([column.as_floats() for column in self.columns])
+
+
+def sample_federation(
+    federation: Federation,
+    n_rows: int,
+    points: Points | None = None,
+    stands_for: int | None = None,
+) -> Federation:
+    """Made-up tables of at most so many rows, or that say they have ``stands_for`` rows."""
+    rng = np.random.default_rng(0)
+    tables: dict[str, PartyTable] = {}
+    for party, table in federation.tables.items():
+        real = federation.n_rows if federation.setting == "vertical" else table.n_rows
+        few = min(n_rows, real or n_rows)  # a table elsewhere may not have told its rows
+        columns = tuple(_made_up(column, few, rng, points) for column in _columns(table))
+        tables[party] = SampleTable(party, columns, stands_for=stands_for or few)
+    target, fewest = federation.target, min(n_rows, federation.n_rows or n_rows)
+    return replace(
+        federation,
+        tables=tables,
+        target=None if target is None else _labels(target, fewest, rng),
+        targets={
+            party: None if own is None else _labels(own, tables[party].n_rows, rng)
+            for party, own in federation.targets.items()
+        },
+        row_order={party: np.arange(table.n_rows) for party, table in tables.items()},
+    )
+
+
+def _columns(table: PartyTable) -> Sequence[Column]:
+    """Columns as far as they are known here: of a table elsewhere, their names."""
+    if not is_remote(table):
+        return table.columns
+    return [Column(name, "numeric", np.zeros(1)) for name in table.feature_names]
+
+
+def _made_up(
+    column: Column, n_rows: int, rng: np.random.Generator, points: Points | None
+) -> Column:
+    """A column of the same kind, with the same categories, gaps and sign."""
+    values: NDArray[Any]
+    if column.kind == "categorical":
+        values = np.arange(n_rows) % max(1, len(column.categories))
+    else:
+        wanted = None if points is None else points(column)
+        lowest = 0.0 if bool((column.values >= 0).all()) else -1.0
+        values = np.linspace(lowest, 1.0, n_rows) if wanted is None else np.resize(wanted, n_rows)
+    values = rng.permutation(values)
+    if column.missing.any():
+        values[: -(-n_rows // 10)] = -1 if column.kind == "categorical" else np.nan
+    return Column(column.name, column.kind, values, column.categories)
+
+
+def _labels(target: Target, n_rows: int, rng: np.random.Generator) -> Target:
+    if target.kind == "numbers":
+        return Target("numbers", values=rng.normal(size=n_rows))
+    codes = rng.permutation(np.arange(n_rows) % len(target.classes))
+    return Target("classes", codes=codes, classes=target.classes)

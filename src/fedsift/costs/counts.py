@@ -12,11 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
+from fedsift.crypto.schemes.paillier import key_bits_for, public_key_bytes
 from fedsift.crypto.schemes.seal import SealParameters
-from fedsift.crypto.wire import PublicKeys
+from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.protocol import Message
 from fedsift.protocol.codec import MAGIC, Done
 
@@ -225,3 +227,67 @@ _OPEN = {
 def ring_of(tally: Counts, scheme: str, parameters: SealParameters) -> Ring | OpenRing:
     """A ring of a scheme."""
     return (OpenRing if scheme == "plain" else Ring)(tally, parameters)
+
+
+_POWERS = ("key", "join", "decrypt", "rerandomise", "encrypt public", "tables public")
+"""Work that raises to powers, whose exponents grow with the key as well."""
+
+
+class PaillierWork:
+    """One key of the wanted strength; work is measured with 3072 bits."""
+
+    def __init__(self, tally: Counts, security_bits: int) -> None:
+        self._tally = tally
+        self.key_bits = key_bits_for(security_bits)
+        # Products of longer numbers take the square of the length.
+        self._scale = (self.key_bits / 3072) ** 2
+
+    @property
+    def public_key_bytes(self) -> int:
+        """Modulus and proof."""
+        return public_key_bytes(self.key_bits)
+
+    @property
+    def ciphertext_bytes(self) -> int:
+        """A number modulo the squared modulus."""
+        return 2 * self.key_bits // 8
+
+    def do(self, phase: str, operation: str, count: float = 1) -> None:
+        """Count operations, in those of a key of 3072 bits."""
+        power = 1.5 if operation in _POWERS else 1.0
+        self._tally.do(phase, f"paillier {operation}", count * self._scale**power)
+
+
+class Blank:
+    """Stands for some bytes; ``opened`` is what the kernel's other side finds in them."""
+
+    __slots__ = ("_n_bytes", "opened")
+
+    def __init__(self, n_bytes: int, opened: Any = None) -> None:
+        self._n_bytes = n_bytes
+        self.opened = opened
+
+    def __len__(self) -> int:
+        return self._n_bytes
+
+
+def blank_ciphertexts(
+    scheme: str, sizes: Iterable[tuple[int, int]], opened: Any = None
+) -> Ciphertexts:
+    """So many ciphertexts of so many bytes each, for every pair; all open to one content."""
+    blobs: list[Any] = []
+    for count, n_bytes in sizes:
+        blobs += [Blank(n_bytes, opened)] * count
+    return Ciphertexts(scheme, tuple(blobs))
+
+
+def blank_keys(keys: PublicKeys, sizes: Iterable[int]) -> PublicKeys:
+    """The same public numbers with keys of the given bytes."""
+    blobs: Any = tuple(Blank(n_bytes) for n_bytes in sizes)
+    return PublicKeys(keys.scheme, keys.numbers, blobs)
+
+
+def opened(sealed: Ciphertexts) -> Any:
+    """The content of blank ciphertexts."""
+    blob: Any = sealed.blobs[0]
+    return blob.opened

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.costs.measure_crypto import bgv, openly, paillier
-from fedsift.costs.timing import BRIEFLY, Seconds, per_call
+from fedsift.costs.measure_crypto import BRIEFLY, Seconds, bgv, openly, paillier, per_call, shares
 from fedsift.crypto.wire import Ciphertexts
-from fedsift.engine.threads import one_thread_each
+from fedsift.engine.local import one_thread_each
 from fedsift.protocol import DrivingRole, Message, Network, Protocol, Role, handles, message
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ def measure_rates() -> Seconds:
         bgv,
         paillier,
         openly,
+        shares,
         _columns,
         _vfps,
         _matrices,
@@ -122,8 +122,7 @@ def _table(n_rows: int, n_columns: int) -> tuple[Any, Any]:
 
 
 def _columns() -> Seconds:
-    from fedsift.crypto.columns.api import BinnedRows
-    from fedsift.crypto.columns.bgv_rows import two_sides, values_of
+    from fedsift.crypto.columns.api import BinnedRows, two_sides, values_of
     from fedsift.crypto.masking import MaskingKey, PairwiseMasks
     from fedsift.maths import moments
     from fedsift.methods.filter import features as filter_features
@@ -296,7 +295,7 @@ def _swarming() -> float:
     found = []
 
     def search() -> None:
-        free = Free()
+        free = Free(np.zeros(0, dtype=np.int64))
         swarm.search(swarm.Swarm(40, 20, np.random.default_rng(0)), free.correct, 25)
         found.append(free.n_lookups - free.n_hits)
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import math
 import secrets
+import statistics
 import time
-from itertools import cycle
+from collections.abc import Callable
+from itertools import cycle, pairwise
 from typing import Any
 
 import numpy as np
 
-from fedsift.costs.timing import BRIEFLY, Seconds, per_call
 from fedsift.crypto.layer.plan import MaskKind
 
 _AT_ONCE = 12
@@ -98,6 +99,37 @@ def bgv() -> Seconds:
     }
 
 
+def shares() -> Seconds:
+    """Products of shared numbers: seeded ciphertexts, tables, and residues in the clear."""
+    from fedsift.crypto.masking import masks_modulo
+    from fedsift.crypto.products.between_two import moduli
+    from fedsift.crypto.products.between_two_bgv import _small_product, number_parameters
+    from fedsift.crypto.products.between_two_plain import small_product
+    from fedsift.crypto.products.shares import Residue
+    from fedsift.crypto.schemes.seal import SealOwner, SealPublic
+    from fedsift.crypto.schemes.seal_seeded import SeededEncryptor, SeededReader
+
+    parameters, ring = number_parameters()[0], Residue(moduli())
+    owner = SealOwner(parameters)
+    reader = SeededReader(SealPublic(parameters, owner.public_blobs))
+    key, numbers = SeededEncryptor(owner), ring.uniform((8192,))
+    sealed = key.encrypt_slots(numbers[0])
+    table = np.arange(64 * 128).reshape(64, 128) % 2000
+    words = np.stack([reader.words(sealed)[0, 0]] * 128)
+    prime, matrix = reader.primes[0], ring.uniform((128, 32))
+    # A ciphertext of the reference ring is six such polynomials.
+    term = per_call(lambda: _small_product(table.astype(np.float64), words, prime)) * 6
+    mask = per_call(lambda: masks_modulo(bytes(32), "rate", (8192,), moduli()[0]))
+    return {
+        "bgv seal": per_call(lambda: key.encrypt_slots(numbers[0])),
+        "bgv read": per_call(lambda: reader.load(sealed)),
+        "bgv term": term / table.size,
+        "share mask": mask / 8192 * len(moduli()),
+        "share number": per_call(lambda: ring.multiply(numbers, numbers)) / 8192,
+        "share product": per_call(lambda: small_product(table, matrix)) / table.size / 32,
+    }
+
+
 def paillier() -> Seconds:
     """Paillier with a key of 3072 bits."""
     import gmpy2
@@ -110,6 +142,7 @@ def paillier() -> Seconds:
         joined_powers,
     )
     from fedsift.crypto.schemes.paillier import PaillierPrivateKey, PaillierPublicKey
+    from fedsift.crypto.schemes.paillier_proof import make_roots
     from fedsift.crypto.vectors.paillier import _VectorPacking as VectorPacking
     from fedsift.methods.vfps.blinding import VALUE_BITS
 
@@ -120,7 +153,9 @@ def paillier() -> Seconds:
     key = PaillierPrivateKey.generate(3072)
     confirming = per_call(lambda: gmpy2.is_prime(key._p, 40), BRIEFLY)
     per_prime = per_candidate * 1536 * math.log(2) / 2 + confirming
-    making = 2 * per_prime / _PAIRS_KEPT
+    start = time.process_time()
+    PaillierPublicKey(key.public.n, make_roots(key.public.n, key._p, key._q))
+    making = 2 * per_prime / _PAIRS_KEPT + time.process_time() - start
     start = time.process_time()
     key.encrypt_many([1])
     key.public.rerandomise_many([mpz(5)])
@@ -248,3 +283,30 @@ def _open_layer() -> Seconds:
     slope = max(seconds[256] - seconds[8], 0.0) / (248 * side**2 * _LAYER_PRODUCTS)
     fixed = seconds[8] - 8 * side**2 * _LAYER_PRODUCTS * slope
     return {"ring product": slope, "ring step": max(fixed, 0.0)}
+
+
+Seconds = dict[str, float]
+
+SHARE = 0.035
+"""Seconds that one unit is measured for."""
+
+BRIEFLY = 0.4
+
+
+_GROUPS = 5
+
+
+def per_call(action: Callable[[], Any], times: float = 1.0) -> float:
+    """Processor seconds of one call, measured for so many times the usual share of a second.
+
+    The median over groups of calls: a moment in which the machine was busy is left out.
+    """
+    action()
+    share, ends = times * SHARE, [time.process_time()]
+    while ends[-1] - ends[0] <= share:
+        action()
+        ends.append(time.process_time())
+    seconds = [late - early for early, late in pairwise(ends)]
+    size = -(-len(seconds) // _GROUPS)
+    groups = [seconds[first : first + size] for first in range(0, len(seconds), size)]
+    return statistics.median(map(statistics.fmean, groups))

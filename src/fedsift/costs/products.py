@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fedsift.costs.blanks import blank_ciphertexts, blank_keys, opened
-from fedsift.costs.counts import Counts, ring_of
+from fedsift.costs.counts import Counts, blank_ciphertexts, blank_keys, opened, ring_of
 from fedsift.crypto.modular import Residues
 from fedsift.crypto.products.bgv import ColumnHolder, ProductCloud, ProductOwner
 from fedsift.crypto.products.plan import Integers, ProductPlan

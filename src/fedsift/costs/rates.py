@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fedsift.data.openml import cache_directory
+from fedsift.data.catalog import cache_directory
 from fedsift.errors import FileProblem
 from fedsift.result import write_atomically
 
@@ -47,10 +47,16 @@ TYPICAL: dict[str, float] = {
     "bgv rotate": 0.00306,
     "bgv product": 0.00347,
     "bgv hide": 0.0114,
-    "paillier key": 0.4,
+    "bgv seal": 0.0025,
+    "bgv read": 0.00063,
+    "bgv term": 1.5e-05,
+    "share mask": 7.0e-08,
+    "share number": 1.2e-08,
+    "share product": 4.3e-10,
+    "paillier key": 0.48,
     "paillier tables": 0.222,
     "paillier tables public": 0.12,
-    "paillier join": 0.0087,
+    "paillier join": 0.16,
     "paillier encrypt": 0.000257,
     "paillier encrypt public": 0.00033,
     "paillier decrypt": 0.0103,

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from fedsift.crypto.signing import SigningKey
 from fedsift.errors import BadEnvelope, ParameterError
 
 Kind = Literal["request", "reply"]
@@ -63,6 +64,11 @@ class OrganisationKey:
     def public(self) -> bytes:
         """What the others pin."""
         return self._secret.public_key().public_bytes_raw()
+
+    @property
+    def signing(self) -> SigningKey:
+        """Key that signs for this organisation; made from the same secret."""
+        return SigningKey.derive(self.to_bytes())
 
     def agree(self, public: bytes) -> bytes:
         """The secret shared with the owner of a pinned key."""
@@ -166,6 +172,11 @@ class Envelopes:
                 f"Add the public key of {other!r} to this organisation's file.",
             )
         return known
+
+
+def share_secret(key: OrganisationKey, public: bytes, session: str) -> bytes:
+    """Derive what two organisations share in a session besides the keys of their envelopes."""
+    return _derived(key.agree(public), session, "", "", "secret")
 
 
 def _derived(shared: bytes, session: str, sender: str, receiver: str, kind: str) -> bytes:

@@ -13,7 +13,7 @@ honest party takes part, since all the others together could subtract theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fedsift.crypto.counting import count_work
+from fedsift.crypto.identity import Identity, KeyedParty
 from fedsift.crypto.wire import PublicKeys
 from fedsift.errors import BadCiphertext, FixedPointOverflow, ParameterError
 
@@ -42,6 +43,7 @@ class MaskingKey:
 
     def __init__(self, secret: X25519PrivateKey) -> None:
         self._secret = secret
+        self._has_masks = False
 
     def __repr__(self) -> str:
         return "<masking key>"
@@ -59,10 +61,40 @@ class MaskingKey:
         """What the other parties need."""
         return PublicKeys(SCHEME, {}, (self._secret.public_key().public_bytes_raw(),))
 
-    def agree(self, public: PublicKeys) -> bytes:
-        """The secret shared with the owner of a public key; refuses keys that give none."""
+    def announce(self, at: KeyedParty, receivers: Iterable[str]) -> PublicKeys:
+        """Make what the other parties need, with a proof for each if their keys are pinned."""
+        own = self.public
+        if at.identity is None:
+            return own
+        proofs = at.identity.vouch(own.blobs[0], receivers)
+        return PublicKeys(SCHEME, {}, (*own.blobs, *proofs))
+
+    def make_masks(
+        self, at: KeyedParty, publics: Mapping[str, PublicKeys], members: Collection[str]
+    ) -> PairwiseMasks:
+        """Agree on masks with exactly these members, once."""
+        if set(publics) != set(members) or self._has_masks:
+            raise ParameterError(
+                f"Keys of {len(publics)} parties arrived at {at.party!r}"
+                f"{' a second time' if self._has_masks else ''}.",
+                f"Masks are agreed on once, with all {len(members)} parties of the sum.",
+                "Run the same job at every party; if all do, whoever passed keys on is lying.",
+            )
+        masks = PairwiseMasks(at.party, self, publics, at.identity)
+        self._has_masks = True
+        return masks
+
+    def agree(self, owner: str, public: PublicKeys, identity: Identity | None) -> bytes:
+        """The secret shared with the owner of a public key; refuses keys that give none.
+
+        All that is masked or dealt rests on this secret. Where organisations have pinned keys of
+        each other, a key without its owner's proof is refused.
+        """
+        raw = _key_bytes(public)
+        if identity is not None:
+            identity.check(owner, raw, public.blobs[1:])
         try:
-            peer = X25519PublicKey.from_public_bytes(_key_bytes(public))
+            peer = X25519PublicKey.from_public_bytes(raw)
             return self._secret.exchange(peer)
         except ValueError as error:
             # Points of small order give an all-zero secret that everybody knows.
@@ -79,6 +111,8 @@ class PairwiseMasks:
     key : MaskingKey
     publics : mapping of str to PublicKeys
         The public keys of all parties, this one's own included or not.
+    identity : Identity, optional
+        Checks whose keys they are, where organisations have pinned keys of each other.
 
     Examples
     --------
@@ -92,7 +126,13 @@ class PairwiseMasks:
     [-1, -3]
     """
 
-    def __init__(self, name: str, key: MaskingKey, publics: Mapping[str, PublicKeys]) -> None:
+    def __init__(
+        self,
+        name: str,
+        key: MaskingKey,
+        publics: Mapping[str, PublicKeys],
+        identity: Identity | None = None,
+    ) -> None:
         own = _key_bytes(key.public)
         peers = {peer: keys for peer, keys in publics.items() if peer != name}
         if not peers:
@@ -107,7 +147,9 @@ class PairwiseMasks:
         if len(set(seen)) < len(seen):
             raise _bad_key("two parties announce the same key")
         self._name = name
-        self._secrets = {peer: key.agree(keys) for peer, keys in sorted(peers.items())}
+        self._secrets = {
+            peer: key.agree(peer, keys, identity) for peer, keys in sorted(peers.items())
+        }
         self._used: set[str] = set()
 
     def __repr__(self) -> str:
@@ -156,10 +198,7 @@ class PairwiseMasks:
         for peer, secret in self._secrets.items():
             first, second = sorted((self._name, peer))
             words = _stream(secret, (context, first, second), (values.size, _WORDS_MODULO))
-            # Each word modulo t is uniform but for 2**-16 at most (t < 2**48); in a sum of three
-            # the deviations multiply: 2**-45.
-            stream = (words % np.uint64(modulus)).sum(axis=1) % np.uint64(modulus)
-            stream = stream.reshape(values.shape)
+            stream = _uniform(words, modulus).reshape(values.shape)
             added = stream if self._name == first else np.uint64(modulus) - stream
             total = (total + added) % np.uint64(modulus)
         return total
@@ -172,6 +211,26 @@ class PairwiseMasks:
                 "Give every sum its own context.",
             )
         self._used.add(context)
+
+
+def masks_modulo(
+    secret: bytes, context: str, shape: tuple[int, ...], modulus: int
+) -> npt.NDArray[np.uint64]:
+    """Masks of Z_t that all who know a secret can make; never twice with one context.
+
+    Examples
+    --------
+    >>> bool((masks_modulo(bytes(32), "round 1", (2, 3), 97) < 97).all())
+    True
+    """
+    words = _stream(secret, (context, str(modulus), ""), (int(np.prod(shape)), _WORDS_MODULO))
+    return _uniform(words, modulus).reshape(shape)
+
+
+def _uniform(words: Limbs, modulus: int) -> npt.NDArray[np.uint64]:
+    # Each word modulo t is uniform but for 2**-16 at most (t < 2**48); in a sum of three
+    # the deviations multiply: 2**-45.
+    return np.asarray((words % np.uint64(modulus)).sum(axis=1) % np.uint64(modulus))
 
 
 def unmask_sum(arrays: Iterable[Limbs], limbs: int = 1) -> list[int]:
@@ -275,7 +334,7 @@ def _stream(secret: bytes, names: tuple[str, str, str], shape: tuple[int, ...]) 
 
 
 def _key_bytes(public: PublicKeys) -> bytes:
-    if public.scheme != SCHEME or public.numbers or len(public.blobs) != 1:
+    if public.scheme != SCHEME or public.numbers or not public.blobs:
         raise _bad_key("it is of another scheme")
     if len(public.blobs[0]) != _KEY_BYTES:
         raise _bad_key(f"it has {len(public.blobs[0])} bytes, not {_KEY_BYTES}")

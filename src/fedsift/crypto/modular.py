@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.columns.api import BigArray
 from fedsift.errors import ParameterError
 
+BigArray = npt.NDArray[np.object_]
 Residues = npt.NDArray[np.uint64]
 
 

@@ -47,13 +47,13 @@ class SetHolder:
         return "<holder of a set>"
 
     def setup(self, ids: Sequence[str], n_asked: int) -> Ciphertexts:
-        """The own ids under the own key, sorted, for an asker with so many ids."""
+        """This party's own ids under its own key, sorted, for an asker with so many ids."""
         raw = library().DataStructure.RAW
         message = self._server.CreateSetupMessage(0.0, n_asked, list(ids), raw)
         return Ciphertexts(SCHEME, (message.SerializeToString(),))
 
     def answer(self, request: Ciphertexts) -> Ciphertexts:
-        """The asker's blinded ids under the own key as well, in the same order."""
+        """The asker's blinded ids under this party's key as well, in the same order."""
         parsed = _parsed(library().Request, request)
         try:
             response = self._server.ProcessRequest(parsed)
@@ -75,11 +75,11 @@ class SetAsker:
 
     @property
     def request(self) -> Ciphertexts:
-        """The own ids, blinded."""
+        """This party's own ids, blinded."""
         return Ciphertexts(SCHEME, (self._request.SerializeToString(),))
 
     def common(self, setup: Ciphertexts, response: Ciphertexts) -> npt.NDArray[np.int64]:
-        """Positions of the common ids among the own ones, rising."""
+        """Positions of the common ids among its own ones, rising."""
         found_in = library()
         theirs, back = _parsed(found_in.ServerSetup, setup), _parsed(found_in.Response, response)
         if len(back.encrypted_elements) != self._n_ids:
@@ -113,6 +113,15 @@ def library() -> Any:
             "Install it with: pip install 'fedsift[psi]', or align with alignment='exact'.",
         ) from error
     return package
+
+
+def is_installed() -> bool:
+    """Whether rows can be aligned without showing ids."""
+    try:
+        library()
+    except MissingPackage:
+        return False
+    return True
 
 
 def _unusable() -> BadCiphertext:

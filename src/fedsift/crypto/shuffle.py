@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from fedsift.crypto.identity import KeyedParty
 from fedsift.crypto.masking import MaskingKey
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext
@@ -34,18 +35,24 @@ def new_secret() -> bytes:
     return os.urandom(SECRET_BYTES)
 
 
-def deal(secret: bytes, key: MaskingKey, receiver: PublicKeys) -> Ciphertexts:
+def deal(
+    secret: bytes, key: MaskingKey, at: KeyedParty, receiver: str, public: PublicKeys
+) -> Ciphertexts:
     """Seal a secret for one party; every pair of keys is used for one message only."""
-    blob = ChaCha20Poly1305(_pair_key(key, receiver)).encrypt(bytes(12), secret, _DEAL)
+    shared = key.agree(receiver, public, at.identity)
+    blob = ChaCha20Poly1305(_pair_key(shared)).encrypt(bytes(12), secret, _DEAL)
     return Ciphertexts(SCHEME, (blob,))
 
 
-def receive(sealed: Ciphertexts, key: MaskingKey, dealer: PublicKeys) -> bytes:
+def receive(
+    sealed: Ciphertexts, key: MaskingKey, at: KeyedParty, dealer: str, public: PublicKeys
+) -> bytes:
     """Open what :func:`deal` sealed, or refuse it."""
+    shared = key.agree(dealer, public, at.identity)
     try:
         if sealed.scheme != SCHEME or len(sealed.blobs) != 1:
             raise ValueError
-        secret = ChaCha20Poly1305(_pair_key(key, dealer)).decrypt(bytes(12), sealed.blobs[0], _DEAL)
+        secret = ChaCha20Poly1305(_pair_key(shared)).decrypt(bytes(12), sealed.blobs[0], _DEAL)
         if len(secret) != SECRET_BYTES:
             raise ValueError
     except (ValueError, InvalidTag) as error:
@@ -96,6 +103,5 @@ class SecretOrder:
         return ids
 
 
-def _pair_key(key: MaskingKey, other: PublicKeys) -> bytes:
-    shared = key.agree(other)
+def _pair_key(shared: bytes) -> bytes:
     return HKDF(hashes.SHA256(), length=32, salt=None, info=_DEAL).derive(shared)

@@ -34,6 +34,7 @@ class Aligned:
 
     rows: dict[str, Rows]
     disclosures: tuple[Disclosure, ...] = ()
+    messages: tuple[str, ...] = ()
 
 
 class Aligner(Protocol):

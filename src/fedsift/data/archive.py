@@ -8,6 +8,7 @@ import hashlib
 import io
 import threading
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,8 +30,18 @@ threads together: two at it at once can end in a SystemError. Parties in one pro
 
 def stored_arrays(file: BinaryIO) -> Arrays:
     """All arrays of an ``.npz`` archive, never unpickled; safe to call from several threads."""
-    with _one_reader, np.load(file, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+    try:
+        with _one_reader, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except MemoryError:
+        # A damaged header can claim any size; NumPy would ask for that much.
+        raise ValueError("an array that no memory holds") from None
+    except (zlib.error, NotImplementedError, RuntimeError) as error:
+        # Damaged compression, a method that zipfile does not know, or an encrypted entry.
+        raise ValueError(str(error)) from None
+    if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise ValueError("an entry that is no array")  # NumPy gives its bytes
+    return arrays
 
 
 def read_arrays(path: Path) -> Arrays:

@@ -66,13 +66,13 @@ def column_names(path: Path) -> list[str]:
 
 def check_readable(path: Path) -> None:
     """Refuse a path that is missing, a directory, or closed to this user."""
-    if path.is_dir():
-        raise FileProblem(
-            f"{path.name!r} is a directory.", "A file is needed.", "Give the path of one file."
-        )
     try:
         with path.open("rb"):
             return
+    except IsADirectoryError:
+        raise FileProblem(
+            f"{path.name!r} is a directory.", "A file is needed.", "Give the path of one file."
+        ) from None
     except FileNotFoundError:
         raise FileProblem(
             f"File {path.name!r} was not found in {str(path.parent)!r}.",
@@ -133,7 +133,10 @@ def _header(path: Path) -> tuple[list[str], str]:
     if "\x00" in first_line:
         raise _bad_csv(path, "holds binary data")
     separator = max(_SEPARATORS, key=first_line.count)
-    return next(csv.reader([first_line], delimiter=separator)), separator
+    try:
+        return next(csv.reader([first_line], delimiter=separator)), separator
+    except csv.Error:
+        raise _bad_csv(path, "has an irregular header line, or a name that is too long") from None
 
 
 def _bad_suffix(path: Path) -> FileProblem:
@@ -158,7 +161,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
     try:
         return pd.read_parquet(path)
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _bad_parquet(path, error) from None
 
 

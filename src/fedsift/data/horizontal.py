@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsift.data.parties import as_pairs
+from fedsift.data.ids import as_pairs
 from fedsift.data.sources import RawColumn, raw_column, read_source
 from fedsift.data.table import PartyTable, as_raw
 from fedsift.data.target import Target

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Row ids: text that is equal at two parties exactly when the rows belong together."""
+"""Names of parties, and ids of rows: text that is equal exactly when rows belong together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from fedsift.data.column import is_missing
 from fedsift.data.sources import RawColumn
-from fedsift.data.wording import plain_text
-from fedsift.errors import AlignmentError
+from fedsift.data.wording import did_you_mean, plain_text
+from fedsift.errors import AlignmentError, PartyError
 
 Ids = NDArray[np.str_]
 
@@ -71,3 +71,47 @@ def _texts(column: RawColumn, party: str) -> list[str]:
     if values.dtype.kind == "M":
         values = values.astype("datetime64[us]").astype(np.str_)
     return [plain_text(value) for value in values.tolist()]
+
+
+def as_pairs(
+    tables: Mapping[str, Any] | Sequence[tuple[str, Any]],
+) -> list[tuple[str, Any]]:
+    """Return (name, source) pairs of a mapping or a sequence, after a check of the names."""
+    pairs = list(tables.items()) if isinstance(tables, Mapping) else [(n, s) for n, s in tables]
+    if not pairs:
+        raise PartyError(
+            "The federation has no party.",
+            "At least one party with data is needed.",
+            "Pass a mapping of party name to data.",
+        )
+    check_names(name for name, _ in pairs)
+    return pairs
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse blank names and names that differ in case or outer blanks only."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if not isinstance(name, str) or not name.strip():
+            raise PartyError(
+                "A party has a blank name or a name that is not text.",
+                "Every party needs a name.",
+                "Name the party.",
+            )
+        folded = name.strip().casefold()
+        if folded in seen:
+            raise PartyError(
+                f"Party {name!r} is named twice (also as {seen[folded]!r}).",
+                "Every party has one entry and a name of its own.",
+                "Join the two tables of the party, or rename one of the parties.",
+            )
+        seen[folded] = name
+
+
+def unknown_party(name: str, known: Sequence[str]) -> PartyError:
+    """Build the error for a party that is not in the federation."""
+    return PartyError(
+        f"There is no party {name!r}.",
+        f"It must be one of the {len(known)} parties of the federation.",
+        did_you_mean(name, known, what="parties"),
+    )

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from fedsift.data.sources import RawColumn, read_source
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.data.vertical import read_member
+from fedsift.errors import DataError
 
 Codes = NDArray[np.int64]
 LABEL = "label"
@@ -193,3 +194,15 @@ def _placed(own: tuple[str, ...], codes: Codes, size: int) -> tuple[str, ...]:
     for text, code in zip(own, codes.tolist(), strict=True):
         names[code] = text
     return tuple(names)
+
+
+def load_anonymous(load: Callable[[], Part]) -> Part:
+    """Read a table whose names stay at home, also those in what may be wrong with it."""
+    try:
+        return load().anonymous()
+    except DataError as error:
+        raise DataError(
+            "A party's table cannot be used.",
+            "The party keeps the names of its columns, so only its own checks say what is wrong.",
+            "Have that party check its table, with 'fedsift deploy party' or 'fedsift plan'.",
+        ) from error

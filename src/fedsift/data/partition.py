@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from fedsift.data.column import is_missing
 from fedsift.data.federation import Federation
-from fedsift.data.parties import check_names, unknown_party
+from fedsift.data.ids import check_names, unknown_party
 from fedsift.data.row_owners import SKEWS, owners_by_skew
-from fedsift.data.seeds import as_generator
 from fedsift.data.sources import missing_column
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
@@ -106,10 +105,8 @@ def split_horizontal(
 
     Parameters
     ----------
-    X : array-like of shape (n_rows, n_features)
-        An array, a data frame, or anything else `PartyTable.from_any` takes.
-    y : array-like of shape (n_rows,), optional
-        Labels.
+    X, y : array-like
+        Features and labels, as for :func:`split_vertical`.
     parties : int or array-like of shape (n_rows,)
         How many parties, or the owner of every row (numbers or names).
     skew : {None, "kmeans", "dirichlet"}
@@ -117,12 +114,8 @@ def split_horizontal(
         similar rows; ``"dirichlet"`` gives every party its own mixture of classes.
     random_state : int, Generator or None
         Seed.
-    names : list of str, optional
-        Party names; ``party-1``, ``party-2``, ... by default.
-    task : {"auto", "classification", "regression"}
-        What the labels are.
-    categorical : list of str
-        Columns that hold categories although they look like numbers.
+    names, task, categorical
+        As for :func:`split_vertical`.
 
     Returns
     -------
@@ -313,3 +306,23 @@ def _explicit_owners(
     distinct, owners = np.unique(given, return_inverse=True)
     found_names = [str(name) for name in distinct] if by_name else None
     return owners.astype(np.int64), found_names
+
+
+RandomState = int | np.random.Generator | None
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """Return a Generator for a seed, a Generator, an old RandomState, or None (unpredictable)."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(int(random_state.randint(2**31 - 1)))
+    if random_state is None:
+        return np.random.default_rng()
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
+        return np.random.default_rng(int(random_state))
+    raise ParameterError(
+        f"random_state is a {type(random_state).__name__} that is no seed.",
+        "It must be None, an integer of at least 0, or a numpy Generator.",
+        "Pass for example random_state=0.",
+    )

@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from fedsift.data.wording import did_you_mean, plain_text, shortened
 from fedsift.errors import ColumnError, ParameterError
 
+LONGEST_NAME = 1000
+"""Characters of a column's name; names travel in messages, reports and errors."""
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -194,7 +197,14 @@ def raw_column(name: str, values: Any, party: str) -> RawColumn:
 
 
 def check_unique(names: Sequence[str], party: str) -> None:
-    """Refuse a table in which two columns have the same name."""
+    """Refuse a table in which two columns have the same name, or one has an endless name."""
+    longest = max(map(len, names), default=0)
+    if longest > LONGEST_NAME:
+        raise ColumnError(
+            f"Party {party!r} has a column name of {longest:,} characters.",
+            f"A name has at most {LONGEST_NAME:,} characters.",
+            "Rename the column.",
+        )
     repeated = sorted({name for name in names if names.count(name) > 1}) if _repeats(names) else []
     if repeated:
         raise ColumnError(

@@ -8,13 +8,15 @@ JSON index, without pickle, readable by the owner alone, and replaces an older f
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import logging
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -30,6 +32,8 @@ State = dict[str, Any]
 _FORMAT = "fedsift part 1"
 _PART, _CHECKPOINT = ".fedsift-part", ".fedsift-checkpoint"
 _NEW = ".new"
+_LOCK = ".fedsift-lock"
+_log = logging.getLogger(__name__)
 _DEVICES = {
     "con",
     "prn",
@@ -87,6 +91,7 @@ class Checkpoints:
     def __init__(self, directory: Path, party: str, role: str) -> None:
         self._directory = directory
         self._stem = f"{safe_name(party)}.{safe_name(role)}"
+        self._held: int | None = None
 
     def path(self, unit: int) -> Path:
         """File of one unit."""
@@ -97,6 +102,58 @@ class Checkpoints:
         pattern = re.compile(re.escape(self._stem) + r"\.(\d{5,})" + re.escape(_CHECKPOINT))
         found = [pattern.fullmatch(path.name) for path in self._directory.glob("*" + _CHECKPOINT)]
         return sorted(int(match[1]) for match in found if match)
+
+    def readable_units(self, needed: Collection[str]) -> list[int]:
+        """As :meth:`units`, without damaged ones at the end if one before them is intact.
+
+        ``needed`` are parts that a state must have.
+        """
+        units = self.units()
+        for kept in range(len(units), 0, -1):
+            try:
+                if not set(needed) <= set(_read(self.path(units[kept - 1]))):
+                    continue
+            except _UNREADABLE:
+                continue
+            for damaged in units[kept:]:
+                _log.warning(
+                    "the checkpoint %s is not readable; the run goes on from the one before",
+                    self.path(damaged).name,
+                )
+            return units[:kept]
+        if units:
+            raise self.unreadable(units[-1])
+        return []
+
+    def lock(self) -> bool:
+        """Take the directory for this role; False if another process or run has it.
+
+        The file holds the number of the process, for people. It is the system's lock that counts,
+        which ends with the process, so that a file that was left behind locks nobody out.
+        """
+        if self._held is not None:
+            return True
+        held = take_lock(self._directory / f"{self._stem}{_LOCK}")
+        if held is None:
+            return False
+        os.ftruncate(held, 0)
+        os.write(held, f"{os.getpid()}\n".encode())
+        self._held = held
+        return True
+
+    def unlock(self) -> None:
+        """Let others use the directory."""
+        if self._held is not None:
+            (self._directory / f"{self._stem}{_LOCK}").unlink(missing_ok=True)
+            os.close(self._held)
+            self._held = None
+            with contextlib.suppress(OSError):  # others still have files there
+                self._directory.rmdir()
+
+    def __del__(self) -> None:
+        if self._held is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._held)
 
     def save(self, unit: int, state: Mapping[str, Any]) -> None:
         """Write a unit and forget all but the one before it."""
@@ -201,6 +258,46 @@ def _read(path: Path) -> State:
         raise KeyError("format")
     state: State = _restored(index["state"], arrays)
     return state
+
+
+def take_lock(path: Path) -> int | None:
+    """Lock a file, which is made if need be; None if another process or run has it.
+
+    The system takes the lock back when the process ends, however it ends.
+    """
+    while True:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            held = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise FileProblem(
+                f"The directory of checkpoints cannot be used ({_reason(error)}).",
+                "A directory with enough space and write permission is needed.",
+                "Choose another directory.",
+            ) from error
+        try:
+            _lock_file(held)
+            # Whoever had it may have removed the file meanwhile: that lock is worth nothing.
+            if os.path.samestat(os.fstat(held), path.stat()):
+                return held
+        except FileNotFoundError:
+            pass
+        except OSError:
+            os.close(held)
+            return None
+        os.close(held)
+
+
+def _lock_file(handle: int) -> None:
+    """Lock an open file for this process and this handle; OSError if somebody else has it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _reason(error: OSError) -> str:

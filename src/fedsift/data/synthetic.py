@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsift.data.seeds import RandomState, as_generator
+from fedsift.data.partition import RandomState, as_generator
 from fedsift.errors import ParameterError
 
 Floats = NDArray[np.float64]

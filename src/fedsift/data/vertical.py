@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsift.data.alignment import Aligned, Rows, common_rows, lacks_ids
-from fedsift.data.ids import Ids, make_ids
-from fedsift.data.parties import as_pairs, check_names
+from fedsift.data.ids import Ids, as_pairs, check_names, make_ids
 from fedsift.data.sources import RawColumn, RawTable, missing_column, raw_column, read_source
 from fedsift.data.table import PartyTable, as_raw
 from fedsift.data.target import Target
@@ -39,10 +38,11 @@ class Parts(NamedTuple):
     row_order: dict[str, Rows]
     disclosures: tuple[Disclosure, ...] = ()
     remarks: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
 
 
 @dataclass(eq=False, repr=False)
-class Member:
+class VerticalParty:
     """One party while a vertical federation is put together."""
 
     name: str
@@ -112,7 +112,7 @@ def read_member(
     id_names: tuple[str, ...],
     label_column: str | None,
     categorical: Sequence[str],
-) -> tuple[Member, set[str]]:
+) -> tuple[VerticalParty, set[str]]:
     """Read one party; also return which of the categorical columns it has.
 
     A party that has nothing but labels and ids is one without a table.
@@ -128,10 +128,10 @@ def read_member(
         labels, raw = labels_of(name, raw, label_column)
     if label_column is not None and set(raw.names) == set(id_names) and raw.n_rows:
         ids = make_ids([raw.column(c, name) for c in id_names], name) if id_names else None
-        return Member(name, raw.n_rows, None, ids, labels), found
+        return VerticalParty(name, raw.n_rows, None, ids, labels), found
     own = [c for c in categorical if c in raw.names]
     table = PartyTable.from_any(raw, name=name, ids=id_names or None, categorical=own)
-    return Member(name, table.n_rows, table, table.ids, labels), found
+    return VerticalParty(name, table.n_rows, table, table.ids, labels), found
 
 
 def _member_of_table(
@@ -140,7 +140,7 @@ def _member_of_table(
     id_names: tuple[str, ...],
     label_column: str | None,
     categorical: Sequence[str],
-) -> tuple[Member, set[str]]:
+) -> tuple[VerticalParty, set[str]]:
     labels = None if label_column is None else as_raw(table).column(label_column, name)
     found = set(categorical) & set(table.feature_names)
     features = [c for c in table.feature_names if c != label_column and c not in id_names]
@@ -148,12 +148,12 @@ def _member_of_table(
         ids = table.ids
         if set(id_names) & set(table.feature_names):
             ids = make_ids([as_raw(table).column(c, name) for c in id_names], name)
-        return Member(name, table.n_rows, None, ids, labels), found
+        return VerticalParty(name, table.n_rows, None, ids, labels), found
     own = [c for c in categorical if c in features]
     kept = PartyTable.from_any(
         table, name=name, ids=id_names or None, columns=features, categorical=own
     )
-    return Member(name, kept.n_rows, kept, kept.ids, labels), found
+    return VerticalParty(name, kept.n_rows, kept, kept.ids, labels), found
 
 
 def refuse_unknown_categorical(left_over: set[str], names: Mapping[str, Sequence[str]]) -> None:
@@ -169,7 +169,9 @@ def refuse_unknown_categorical(left_over: set[str], names: Mapping[str, Sequence
     raise missing_column(name, known, party)
 
 
-def _attach_labels(members: list[Member], holder: str, column: str | None, labels: Any) -> None:
+def _attach_labels(
+    members: list[VerticalParty], holder: str, column: str | None, labels: Any
+) -> None:
     """Give the labels to their holder, who may be a party of its own."""
     member = next((m for m in members if m.name == holder), None)
     if column is not None:
@@ -184,14 +186,14 @@ def _attach_labels(members: list[Member], holder: str, column: str | None, label
     own = raw_column("label", labels, holder)
     if member is None:
         check_names([*(m.name for m in members), holder])
-        members.append(Member(holder, len(own.values), labels=own))
+        members.append(VerticalParty(holder, len(own.values), labels=own))
         return
     if len(own.values) != member.n_rows:
         raise different_rows(holder, member.n_rows, f"the labels of {holder}", len(own.values))
     member.labels = own
 
 
-def _row_order(members: Sequence[Member], by_id: bool, alignment: str) -> Aligned:
+def _row_order(members: Sequence[VerticalParty], by_id: bool, alignment: str) -> Aligned:
     """Find for every party the rows to take."""
     if by_id:
         ids: dict[str, Ids] = {}
@@ -207,7 +209,7 @@ def _row_order(members: Sequence[Member], by_id: bool, alignment: str) -> Aligne
     return Aligned({member.name: np.arange(member.n_rows) for member in members})
 
 
-def _refuse_other_ids(members: Sequence[Member]) -> None:
+def _refuse_other_ids(members: Sequence[VerticalParty]) -> None:
     """Without an id to align by, ids that are there must already agree."""
     for member in members[1:]:
         first = members[0]
@@ -230,7 +232,9 @@ def different_rows(left: str, n_left: int, right: str, n_right: int) -> Alignmen
     )
 
 
-def _parts(members: Sequence[Member], aligned: Aligned, holder: str | None, task: str) -> Parts:
+def _parts(
+    members: Sequence[VerticalParty], aligned: Aligned, holder: str | None, task: str
+) -> Parts:
     rows = aligned.rows
     tables = {
         member.name: _taken(member.table, rows[member.name])
@@ -258,7 +262,8 @@ def _parts(members: Sequence[Member], aligned: Aligned, holder: str | None, task
         for m in members
         if len(rows[m.name]) < m.n_rows
     )
-    return Parts(tables, parties, holder, target, rows, aligned.disclosures, remarks)
+    told = aligned.disclosures
+    return Parts(tables, parties, holder, target, rows, told, remarks, aligned.messages)
 
 
 def _taken(table: PartyTable, rows: NDArray[np.int64]) -> PartyTable:
@@ -266,5 +271,5 @@ def _taken(table: PartyTable, rows: NDArray[np.int64]) -> PartyTable:
     return table if in_place else table.take(rows)
 
 
-def _label_text(member: Member) -> str:
+def _label_text(member: VerticalParty) -> str:
     return f"label of party {member.name!r}"

@@ -7,14 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from fedsift.deploy.failure_log import log_failure
-from fedsift.deploy.job_signature import fingerprint_of, verify_job
-from fedsift.deploy.sealed_reports import Report, seal_report
-from fedsift.deploy.site import make_site
+from fedsift.deploy.sealed_reports import Report, fingerprint_of, seal_report, verify_job
+from fedsift.deploy.site import log_failure, make_site
+from fedsift.engine.observer import ProgressSnapshot, ProgressTracker
 from fedsift.engine.remote.engine import SiteEngine
-from fedsift.engine.remote.secure_transport import SecureTransport
-from fedsift.engine.remote.transport import Transport
-from fedsift.engine.snapshot import ProgressSnapshot, ProgressTracker
+from fedsift.engine.remote.secure_transport import SecureTransport, Transport
 
 
 class JobMember:

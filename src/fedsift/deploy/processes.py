@@ -23,7 +23,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from fedsift.deploy.flare import files as flare_files
+from fedsift.deploy.flare import wire as flare_files
 from fedsift.deploy.kits import Kit
 from fedsift.deploy.provision import require_flare
 from fedsift.deploy.site_files import load_site

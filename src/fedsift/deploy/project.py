@@ -125,7 +125,7 @@ def load_project(path: str | os.PathLike[str]) -> Project:
 def _host(check: TomlCheck, hub: dict[str, Any]) -> str:
     host: str = hub.get("host", "")
     if not host:
-        if not check.has(("hub", "host")):
+        if not check.has(("hub", "host")) or hub.get("host") == "":
             needed = "[hub] needs host, the name that every organisation dials."
             check.add(("hub",), "The hub has no host.", needed, "Add it.")
     elif not _HOST.fullmatch(host) or len(host) > _MAX_CERTIFICATE_NAME:

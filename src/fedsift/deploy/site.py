@@ -11,36 +11,42 @@ policy forbids; the last two when the parties meet, so that the coordinator lear
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import shutil
+import time
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from fedsift.config.toml_write import PRIVATE, write_text
+from fedsift.config.toml import PRIVATE, write_text
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.data.part import Part, read_part
-from fedsift.deploy.failure_log import log_failure
-from fedsift.deploy.once import accept_once
+from fedsift.data.row_digests import digest_rows
+from fedsift.data.sources import read_source
+from fedsift.data.state_files import take_lock
 from fedsift.deploy.site_files import HUB, SiteSettings, load_site
-from fedsift.deploy.turns import hold_checkpoints
 from fedsift.engine import Engine
 from fedsift.engine.observer import Observer
-from fedsift.engine.timeouts import Timeouts
-from fedsift.errors import BadEnvelope, FileProblem, JobError, PolicyViolation
+from fedsift.engine.timeouts import DEFAULT_TIMEOUTS, Timeouts
+from fedsift.errors import BadEnvelope, FedsiftError, FileProblem, JobError, PolicyViolation
 from fedsift.jobs.chain_joint import run_chain
-from fedsift.jobs.chain_model import ChainModel
-from fedsift.jobs.chain_results import PREDICTIONS
-from fedsift.jobs.chain_state import Keep
+from fedsift.jobs.chain_state import ChainModel, Keep
+from fedsift.jobs.chain_steps import PREDICTIONS
+from fedsift.jobs.history import History, JobRecord
+from fedsift.jobs.inbox import APPROVED, EXPIRED, REJECTED, Inbox
 from fedsift.jobs.run import LocalParty, run_joint
 from fedsift.jobs.spec import JointJob
 from fedsift.protocol import Policy
 from fedsift.protocol.policy import OPEN
 
-OWN_FILE = "own.json"
+OWN_FILE, RECORD_FILE = "own.json", "record.json"
 _RESULTS, _MODEL = "results", "model"
 _OWN_FOLDER = 0o700
 _KEY_LENGTH = 32
@@ -123,13 +129,10 @@ class Site:
     @property
     def policy(self) -> Policy:
         """What the member allows; without a policy of its own, what a run with encryption needs."""
-        given = self.settings.policy
-        if given is None:
-            return OPEN if self.settings.name == HUB else Policy()
-        return Policy.from_mapping(given)
+        return policy_of(self.settings)
 
     def check(self) -> None:
-        """Refuse a job of strangers."""
+        """Refuse a job of strangers, and one that could be passed off as another."""
         own, name = self.settings, self.settings.name
         if self.job.submitter not in own.submitters:
             raise BadEnvelope(
@@ -154,15 +157,80 @@ class Site:
                 "Its key must be pinned, and a coordinator must be one of the drivers it accepts.",
                 f"Leave one of the two out, or ask {name!r} to change its settings.",
             )
+        if not self.job.nonce:
+            raise BadEnvelope(
+                f"{name!r} was given a job without a number of its own.",
+                "Every submission has one, so that none can be repeated.",
+                "Submit the job with 'fedsift deploy submit'.",
+            )
 
     def run(self, engine: Engine, observer: Observer | None = None) -> bytes | None:
         """Run this member's part, once; the coordinator returns the encoded result."""
-        if self.job.nonce:
-            accept_once(self.settings.folder, self.job.fingerprint)
+        if not self.is_approved():
+            raise PolicyViolation(
+                f"{self.settings.name!r} has not approved the job yet.",
+                "Its policy says that a person approves every job.",
+                f"Wait until {self.settings.name!r} has decided.",
+            )
+        history = History(self.settings.folder)
+        history.begin(self.job, self._table)
+        try:
+            result = self._run(engine, observer, history)
+        except BaseException as error:
+            self._end(history, error)
+            raise
+        self._end(history)
+        return result
+
+    def _end(self, history: History, error: BaseException | None = None) -> None:
+        """Close the job in the history; an organisation also gets its record as a file."""
+        history.end(self.job.fingerprint, error)
+        if self.settings.output is None or self.settings.name not in self.job.parties:
+            return
+        (past,) = (job for job in history.list_jobs() if job.job == self.job.fingerprint)
+        text = msgspec.json.format(msgspec.json.encode(past), indent=2).decode()
+        try:
+            write_text(self._place / RECORD_FILE, text + "\n", PRIVATE)
+        except FileProblem as problem:
+            log_failure(problem)  # the history has it all
+
+    def is_approved(self) -> bool:
+        """Whether the member takes part as far as people decide; asks them if they have to.
+
+        Raises if they rejected the job, or did not decide in time.
+        """
+        if self.policy.approval != "ask":
+            return True
+        inbox, limit = Inbox(self.settings.folder), self.settings.approval_seconds
+        state, reason = inbox.ask(self.job, limit)
+        name = self.settings.name
+        if state == EXPIRED:
+            raise PolicyViolation(
+                f"Nobody at {name!r} approved the job within {limit:.0f} seconds.",
+                "Its policy says that a person approves every job.",
+                f"Ask {name!r}, then submit the job again.",
+            )
+        if state == REJECTED:
+            raise PolicyViolation(
+                f"{name!r} rejected the job: {reason or 'no reason was given'}.",
+                "Its policy says that a person approves every job.",
+                f"Change the job, or talk to {name!r}.",
+            )
+        return state == APPROVED
+
+    @property
+    def _table(self) -> str:
+        """Names the member's table in its history."""
+        return "" if self.settings.data is None else str(self.settings.data)
+
+    def _run(self, engine: Engine, observer: Observer | None, history: History) -> bytes | None:
         homes = {}
         for party in engine.home or ():
-            data = party in self.job.parties
-            homes[party] = LocalParty(self._load if data else None, self.policy)
+            if party in self.job.parties:
+                record = JobRecord(history, self.job, party, self.policy, self._table)
+                homes[party] = LocalParty(partial(self._load, record), self.policy, record)
+            else:
+                homes[party] = LocalParty(None, self.policy)
         with self._checkpoint() as place:
             if self.job.steps:
                 result = run_chain(
@@ -187,8 +255,8 @@ class Site:
             )
         return None if result is None else msgspec.json.encode(result)
 
-    def _load(self) -> Part:
-        """The member's data as far as the job needs it and the settings set it free."""
+    def _load(self, record: JobRecord) -> Part:
+        """Read what the job needs of the data and the settings set free, and charge the job."""
         own, job = self.settings, self.job
         assert own.data is not None  # noqa: S101 - every organisation has a table
         uses_label = job.labelled and (job.setting == "horizontal" or own.name == job.label_party)
@@ -201,9 +269,16 @@ class Site:
             if closed & set(wanted) or (columns is not None and not set(wanted) <= set(columns)):
                 raise self._not_free("columns that the job names", "the columns in its settings")
             columns = wanted
+        raw = read_source(
+            own.data,
+            party=own.name,
+            text_columns=(*own.id_columns, *own.categorical),
+            index_columns=own.id_columns,
+        )
+        record.charge(digest_rows(raw, own.id_columns, record.history.row_key))
         part = read_part(
             own.name,
-            own.data,
+            raw if set(job.categorical) <= set(own.categorical) else own.data,
             ids=own.id_columns,
             label=own.label,
             columns=columns,
@@ -247,10 +322,15 @@ class Site:
     def _output(self) -> Path:
         return self.settings.output or self.settings.folder / _RESULTS
 
+    @property
+    def _place(self) -> Path:
+        """A folder of its own for every job, so that none overwrites another's files."""
+        return self._output / self.job.fingerprint[:_KEY_LENGTH]
+
     def _keep_predictions(self, text: str) -> None:
         """What the label holder learns in the end stays with it."""
         with self._keeping("its predictions"):
-            write_text(self._output / PREDICTIONS, text, PRIVATE)
+            write_text(self._place / PREDICTIONS, text, PRIVATE)
 
     def _keep_model(self, model: ChainModel) -> None:
         """This member's part of a trained model, in a folder named after the job.
@@ -287,7 +367,14 @@ class Site:
             }
             text = msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
             with self._keeping("its own view of the run"):
-                write_text(self.settings.output / OWN_FILE, text + "\n", PRIVATE)
+                write_text(self._place / OWN_FILE, text + "\n", PRIVATE)
+
+
+def policy_of(settings: SiteSettings) -> Policy:
+    """Return what a member allows; without a policy of its own, what encrypted runs need."""
+    if settings.policy is None:
+        return OPEN if settings.name == HUB else Policy()
+    return Policy.from_mapping(settings.policy)
 
 
 def _plain(value: Any) -> Any:
@@ -299,3 +386,56 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+_log = logging.getLogger(__name__)
+
+
+def log_refusal(error: Exception) -> str:
+    """Log an error and return its code, all that a hub may know of it."""
+    log_failure(error)
+    return error.code if isinstance(error, FedsiftError) else FedsiftError.code
+
+
+def log_failure(error: BaseException) -> None:
+    """Say in this member's own log what went wrong; texts of foreign errors may hold data."""
+    if isinstance(error, FedsiftError):
+        _log.error("%s", error.one_line)
+    else:
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        _log.error("%s in\n%s", type(error).__name__, frames)
+
+
+@contextlib.contextmanager
+def hold_checkpoints(
+    place: Path, timeout_seconds: float = DEFAULT_TIMEOUTS.checkpoint_turn_seconds
+) -> Iterator[None]:
+    """Hold the lock of a job's checkpoints; however a process ends, it holds nothing any more.
+
+    Parameters
+    ----------
+    place : Path
+        Folder of the checkpoints, which need not be there.
+    timeout_seconds : float
+        How long to wait for another run.
+    """
+    lock = place.with_name(place.name + ".lock")
+    handle = _lock(lock, time.monotonic() + timeout_seconds)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            lock.unlink()
+        os.close(handle)
+
+
+def _lock(lock: Path, deadline: float) -> int:
+    while (handle := take_lock(lock)) is None:
+        if time.monotonic() > deadline:
+            raise FileProblem(
+                "An earlier run of this job is still going on here.",
+                "Runs of one job share their checkpoints and take turns.",
+                "Wait for its end, or end it, and submit the job again.",
+            )
+        time.sleep(DEFAULT_TIMEOUTS.lock_poll_seconds)
+    return handle

@@ -25,6 +25,8 @@ relative to the file. The files of the hub and of submitters have the same form 
     [keys.pinned]                   # public keys, base64, of every other member
     hub = "..."
     shop = "..."
+    [keys.signing]                  # public keys with which they sign ledgers, base64
+    shop = "..."
 
     [accepts]
     drivers = ["bank", "shop"]      # optional: who may lead a run; every pinned member if missing
@@ -34,6 +36,7 @@ relative to the file. The files of the hub and of submitters have the same form 
     [limits]
     idle_seconds = 600.0            # ends its part when the leading organisation is silent so long
     heartbeat_seconds = 5.0         # says "still computing" this often
+    approval_seconds = 86400.0      # a job that waits for a person longer is refused
 
     [runtime]
     checkpoint = "checkpoints"      # optional: where this organisation's part of a run is kept
@@ -44,14 +47,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fedsift.config.parties import policy_in
-from fedsift.config.toml import TEXTS, Key, Kinds, TomlCheck
-from fedsift.config.toml_write import PRIVATE, toml_text, write_text
+from fedsift.config.toml import PRIVATE, TEXTS, Key, Kinds, TomlCheck, toml_text, write_text
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import ConfigError, FileProblem
@@ -79,7 +82,13 @@ _DATA: dict[str, Kinds] = {
     "columns": (TEXTS,),
     "categorical": (TEXTS,),
 }
-_LIMITS: dict[str, Kinds] = {"idle_seconds": (float,), "heartbeat_seconds": (float,)}
+_KEYS: dict[str, Kinds] = {"own": (str,), "pinned": (dict,), "signing": (dict,)}
+_LIMITS: dict[str, Kinds] = {
+    "idle_seconds": (float,),
+    "heartbeat_seconds": (float,),
+    "approval_seconds": (float,),
+}
+_DAY_SECONDS = 86400.0
 _RUNTIME: dict[str, Kinds] = {"checkpoint": (str,), "output": (str,)}
 
 
@@ -107,6 +116,8 @@ class SiteSettings:
         Whose jobs are run, and the public key their results are sealed to.
     drivers : tuple of str, optional
         Members that may lead a run.
+    signing : mapping of str to bytes
+        Public keys with which the other members sign ledgers.
     """
 
     folder: Path
@@ -125,6 +136,8 @@ class SiteSettings:
     heartbeat_seconds: float = DEFAULT_TIMEOUTS.hold_seconds
     checkpoint: Path | None = None
     output: Path | None = None
+    signing: Mapping[str, bytes] = field(default_factory=dict)
+    approval_seconds: float = _DAY_SECONDS
 
     def find_keys(self, names: Iterable[str]) -> dict[str, bytes]:
         """Return the pinned keys of some members; refused if one of them is not pinned."""
@@ -172,7 +185,7 @@ def load_site(folder: Path) -> SiteSettings:
         check.add(("data",), "The file names no data.", needed, "Run 'fedsift deploy party'.")
     source = check.file(("data", "path"), data.get("path"))
     policy = policy_in(check, ("policy",), top.get("policy"), ())
-    keys = check.table(("keys",), top.get("keys", {}), {"own": (str,), "pinned": (dict,)})
+    keys = check.table(("keys",), top.get("keys", {}), _KEYS)
     accepts = check.table(
         ("accepts",), top.get("accepts", {}), {"drivers": (TEXTS,), "submitters": (dict,)}
     )
@@ -185,6 +198,7 @@ def load_site(folder: Path) -> SiteSettings:
     checkpoint = check.place(("runtime", "checkpoint"), runtime.get("checkpoint"))
     output = check.place(("runtime", "output"), runtime.get("output"))
     pinned = _keys(check, ("keys", "pinned"), keys.get("pinned", {}))
+    signing = _keys(check, ("keys", "signing"), keys.get("signing", {}))
     submitters = _keys(check, ("accepts", "submitters"), accepts.get("submitters", {}))
     check.finish("the organisation")
     columns = data.get("columns")
@@ -206,6 +220,8 @@ def load_site(folder: Path) -> SiteSettings:
         float(limits.get("heartbeat_seconds", DEFAULT_TIMEOUTS.hold_seconds)),
         checkpoint,
         output,
+        signing,
+        float(limits.get("approval_seconds", _DAY_SECONDS)),
     )
 
 
@@ -220,6 +236,15 @@ def settings_file(folder: Path) -> Path:
 def read_sections(path: Path) -> dict[str, Any]:
     """A settings file as it is, to change a part of it."""
     return TomlCheck(path).document
+
+
+def read_pinned(path: Path, which: str) -> dict[str, bytes]:
+    """Read a table of public keys in a settings file, without the rest of it."""
+    check = TomlCheck(path)
+    keys = check.table(("keys",), check.document.get("keys", {}), _KEYS)
+    found = _keys(check, ("keys", which), keys.get(which, {}))
+    check.finish("the keys")
+    return found
 
 
 def write_sections(path: Path, sections: Mapping[str, Any]) -> None:
@@ -278,3 +303,111 @@ def _keys(check: TomlCheck, where: Key, given: Mapping[str, Any]) -> dict[str, b
 
 def _texts(value: Any) -> tuple[str, ...]:
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """A member's public key, as it is handed around."""
+
+    name: str
+    kind: str
+    public: bytes
+    signing: bytes = b""
+
+    @property
+    def fingerprint(self) -> str:
+        """Short enough to be read out on the telephone."""
+        digest = hashlib.sha256(self.public + self.signing).hexdigest()[:24]
+        return " ".join(digest[i : i + 4] for i in range(0, len(digest), 4))
+
+
+def make_key(settings: Path, name: str, kind: str) -> PublicKey:
+    """The public key of a kit; its secret part is made if there is none yet."""
+    path = settings / KEY_FILE
+    if not path.exists():
+        secret = OrganisationKey.generate()
+        write_text(path, public_text(secret.to_bytes()) + "\n", PRIVATE)
+    own = read_key(path)
+    return PublicKey(name, kind, own.public, own.signing.public)
+
+
+def write_public(path: Path, key: PublicKey) -> None:
+    """Write a public key file for the others."""
+    entry = {"name": key.name, "kind": key.kind, "public": public_text(key.public)}
+    if key.signing:
+        entry["signing"] = public_text(key.signing)
+    write_text(path, toml_text({"key": entry}))
+
+
+def read_public(path: Path) -> PublicKey:
+    """Read what :func:`write_public` wrote."""
+    check = TomlCheck(path)
+    top = check.table((), check.document, {"key": (dict,)})
+    kinds = {"name": (str,), "kind": (str,), "public": (str,), "signing": (str,)}
+    entry = check.table(("key",), top.get("key", {}), kinds)
+    for name in ("name", "kind", "public"):
+        if name not in entry and not check.has(("key", name)):
+            needed = "A file written by 'fedsift deploy key' is needed."
+            check.add(("key",), f"{name} is missing.", needed, "Ask its owner again.")
+    raw = public_bytes(entry.get("public", ""))
+    if "public" in entry and raw is None:
+        needed = "It must be 32 bytes in base64."
+        check.add(("key", "public"), "This is no public key.", needed, "Ask its owner again.")
+    signing = public_bytes(entry.get("signing", ""))
+    if "signing" in entry and signing is None:
+        needed = "It must be 32 bytes in base64."
+        check.add(("key", "signing"), "This is no public key.", needed, "Ask its owner again.")
+    check.finish("the key")
+    return PublicKey(entry["name"], entry["kind"], raw or b"", signing or b"")
+
+
+def read_signing_keys(paths: Iterable[Path]) -> dict[str, bytes]:
+    """Read the public signing keys in key files, and those pinned in settings files, by name."""
+    keys: dict[str, bytes] = {}
+    for path in paths:
+        if "key" in TomlCheck(path).document:
+            one = read_public(path)
+            found = {one.name: one.signing} if one.signing else {}
+        else:
+            found = read_pinned(path, "signing")
+        if not found:
+            raise ConfigError(
+                f"{path} holds no public signing key.",
+                "A file that 'fedsift deploy key' wrote, or settings with pinned keys, is needed.",
+                "Ask its owner to run 'fedsift deploy key' again with this version.",
+            )
+        keys |= found
+    return keys
+
+
+def pin_keys(settings: Path, keys: Iterable[PublicKey], *, replace: bool = False) -> None:
+    """Pin public keys of other members in a kit's settings.
+
+    Parameters
+    ----------
+    settings : Path
+        ``local/fedsift`` of the kit.
+    keys : iterable of PublicKey
+    replace : bool
+        Whether a key that differs from the pinned one takes its place.
+    """
+    path = settings_file(settings)
+    sections = read_sections(path)
+    pinned = sections.setdefault("keys", {}).setdefault("pinned", {})
+    signing = sections["keys"].setdefault("signing", {})
+    submitters = sections.setdefault("accepts", {}).setdefault("submitters", {})
+    for key in keys:
+        goal = submitters if key.kind == "submitter" else pinned
+        text, signs = public_text(key.public), public_text(key.signing)
+        known = (goal.get(key.name, text), signing.get(key.name, signs))
+        if known != (text, signs) and not replace:
+            raise ConfigError(
+                f"Another key of {key.name!r} is pinned already.",
+                "A pinned key changes only on purpose.",
+                "Ask its owner whether the key was renewed, then pass --replace.",
+            )
+        goal[key.name] = text
+        signing.pop(key.name, None)
+        if key.signing and key.kind != "submitter":
+            signing[key.name] = signs
+    write_sections(path, sections)

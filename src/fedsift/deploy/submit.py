@@ -20,16 +20,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from fedsift.config.job import Job, load_job
 from fedsift.deploy.flare import wire
 from fedsift.deploy.flare.hub_session import HubRefused, HubSession
-from fedsift.deploy.flare.job_folder import job_folder, read_job_text
-from fedsift.deploy.job_signature import sign_job
+from fedsift.deploy.flare.wire import job_folder, read_job_text
 from fedsift.deploy.kits import Kit
-from fedsift.deploy.progress_reader import ProgressReader, find_coordinator
-from fedsift.deploy.sealed_reports import Report, choose_report, open_report
+from fedsift.deploy.sealed_reports import Report, choose_report, open_report, sign_job
 from fedsift.deploy.site_files import HUB, SiteSettings, load_site
-from fedsift.engine.snapshot import ProgressSnapshot
+from fedsift.engine.observer import ProgressSnapshot
 from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import (
     BadEnvelope,
@@ -42,6 +42,7 @@ from fedsift.errors import (
 )
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.registry import schemas
+from fedsift.protocol.verify import verify_result
 from fedsift.result import SelectionResult
 
 _NO_JOB_PROCESS = ("NoReply", "JobNotRunning", "InternalError")
@@ -72,6 +73,8 @@ class JobState:
         Since it was submitted.
     progress : ProgressSnapshot, optional
         Of the coordinator, in a job that is watched live.
+    waiting : tuple of str
+        Members where a person has to approve the job.
     """
 
     job_id: str
@@ -81,6 +84,7 @@ class JobState:
     finished: tuple[str, ...] = ()
     seconds: float = 0.0
     progress: ProgressSnapshot | None = None
+    waiting: tuple[str, ...] = ()
 
 
 Watcher = Callable[[JobState], None]
@@ -289,6 +293,7 @@ def _read_state(job_id: str, status: str, reply: Mapping[str, Any]) -> JobState:
         int(seen.get(wire.PROTOCOL, 0)),
         int(seen.get(wire.ROUND, 0)),
         tuple(str(name) for name in seen.get(wire.FINISHED, ())),
+        waiting=tuple(str(name) for name in seen.get(wire.WAITING, ())),
     )
 
 
@@ -368,12 +373,24 @@ def _open_result(left: _JobResult, kit: Kit, settings: SiteSettings, text: str) 
             reports.append(opened)
     report = choose_report(reports)
     if report is not None and report.result is not None:
-        return report.decode_result()
+        return _checked_ledger(report.decode_result(), settings)
     if report is not None:
         raise report.to_error()
     if forged is not None:
         raise forged
     raise _explain_silence(left.status, left.ended)
+
+
+def _checked_ledger(result: SelectionResult, settings: SiteSettings) -> SelectionResult:
+    """Add a remark if the ledger is not what the members signed with the keys pinned here."""
+    if not settings.signing:
+        return result  # keys of members that were pinned with version 0.1.0
+    found = verify_result(result, settings.signing)
+    if found.passed:
+        return result
+    why = found.problems[0].text if found.problems else "Nobody signed it."
+    remark = f"The ledger is not what the members signed. {why} See 'fedsift verify'."
+    return msgspec.structs.replace(result, warnings=(*result.warnings, remark))
 
 
 def _explain_silence(status: Mapping[str, Any], ended: str) -> FedsiftError:
@@ -402,3 +419,46 @@ def _explain_silence(status: Mapping[str, Any], ended: str) -> FedsiftError:
         "A member leaves a report when its part ends.",
         "Look at the logs of the hub and of the organisations.",
     )
+
+
+def find_coordinator(text: str) -> str:
+    """Return the member that leads a job, and whose result counts."""
+    job = JointJob.from_text(text)
+    return job.coordinator if job.coordinator in job.parties else HUB
+
+
+class ProgressReader:
+    """Opens what the hub passes on; what is forged, repeated or old changes nothing.
+
+    Parameters
+    ----------
+    kit : Kit
+        Of the submitter.
+    settings : SiteSettings
+    text : str
+        The job.
+    """
+
+    def __init__(self, kit: Kit, settings: SiteSettings, text: str) -> None:
+        self.coordinator = find_coordinator(text)
+        self.n_passed = 0
+        self._kit, self._key, self._text = kit, settings.key(), text
+        self._public = settings.pinned.get(self.coordinator)
+        self._latest: ProgressSnapshot | None = None
+
+    def read(self, reply: Mapping[str, Any]) -> ProgressSnapshot | None:
+        """Return the latest snapshot, from a reply of the hub."""
+        count, snapshots = reply.get(wire.N_SNAPSHOTS), reply.get(wire.SNAPSHOTS)
+        self.n_passed = count if isinstance(count, int) else 0
+        site = self.coordinator
+        text = snapshots.get(site) if isinstance(snapshots, dict) else None
+        if isinstance(text, str) and self._public is not None:
+            try:
+                sealed = base64.b64decode(text, validate=True)
+                names = (self._kit.name, self._key, site, self._public, self._text)
+                snapshot = open_report(ProgressSnapshot, sealed, *names)
+            except (ValueError, BadEnvelope):
+                return self._latest
+            if self._latest is None or snapshot.number > self._latest.number:
+                self._latest = snapshot
+        return self._latest

@@ -9,19 +9,23 @@ Every engine uses the same session, so traffic and disclosures are counted the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
+from typing import Protocol as Interface
 
 import msgspec
 
-from fedsift.engine.observer import Observer, Progress
-from fedsift.errors import BadFrame, FedsiftError, UndeclaredFlow, UnplannedMessage
+from fedsift.engine.observer import Observer, Outcome, Progress
+from fedsift.errors import BadFrame, FedsiftError, OutOfMemory, UndeclaredFlow, UnplannedMessage
 from fedsift.protocol.codec import MAX_FRAME_BYTES, Codec, Done, Fault
+from fedsift.protocol.commitments import MessageLine, Record, mark_resumed
 from fedsift.protocol.ledger import Ledger
-from fedsift.protocol.message import Message, sealed_parts
+from fedsift.protocol.message import NOTHING, Message, sealed_parts
 from fedsift.protocol.policy import OPEN, Policy, check_message
 from fedsift.protocol.protocol import Protocol
+from fedsift.protocol.role import Role
 from fedsift.protocol.transcript import Entry, Transcript
 from fedsift.result import Disclosure
 
@@ -55,6 +59,9 @@ class SessionOptions(TypedDict, total=False):
         False for ``security="plain"``, so that the ledger says so.
     observer : Observer, optional
         Called after each message with counts, never content.
+    shared_secret : callable, optional
+        Gives what two parties know and nobody else does, for their commitments to messages. Without
+        it, a secret of the process that ends with it.
     """
 
     planned: Sequence[type[Message]] | None
@@ -63,6 +70,7 @@ class SessionOptions(TypedDict, total=False):
     keep_frames: bool
     protected: bool
     observer: Observer | None
+    shared_secret: Callable[[str, str], bytes] | None
 
 
 class Session:
@@ -83,6 +91,7 @@ class Session:
         keep_frames: bool = False,
         protected: bool = True,
         observer: Observer | None = None,
+        shared_secret: Callable[[str, str], bytes] | None = None,
     ) -> None:
         self.protocol = protocol
         self.placement = {party: tuple(roles) for party, roles in placement.items()}
@@ -93,10 +102,16 @@ class Session:
         self._planned = frozenset(protocol.messages if planned is None else planned)
         self._policies = dict(policies or {})
         self._observer = observer or Observer()
+        secret = secrets.token_bytes(32)
+        self.shared_secret = shared_secret or (lambda _sender, _receiver: secret)
 
     def members(self, role: str) -> tuple[str, ...]:
         """Parties that have a role, in party order."""
         return tuple(party for party, roles in self.placement.items() if role in roles)
+
+    def policy_of(self, party: str) -> Policy:
+        """The policy of a party, or the one that parties without any have."""
+        return self._policies.get(party, OPEN)
 
     def seal(self, message: Message, sender: Address, receiver: Address) -> bytes:
         """Check a message against its declaration and the sender's policy; make the frame."""
@@ -104,7 +119,7 @@ class Session:
             self.check_flow(message, sender, receiver)
             if sender.party != receiver.party:
                 for party in self._subjects(message, sender):
-                    check_message(party, self._policies.get(party, OPEN), message.declaration)
+                    check_message(party, self.policy_of(party), message.declaration)
         return self.codec.encode(message)
 
     def check_flow(self, message: Message, sender: Address, receiver: Address) -> None:
@@ -155,21 +170,16 @@ class Session:
             return
         name, n_ciphertexts = type(message).__name__, sealed_parts(message)[0]
         kept = frame if self.transcript.keep_frames else None
+        declared = not isinstance(message, _UNDECLARED)
+        kind = message.declaration.kind if declared else NOTHING
+        who = (sender.party, sender.role, receiver.party, receiver.role, name)
+        line = MessageLine(self.protocol.name, round_number, *who, kind, len(frame))
         self.transcript.add(
-            Entry(
-                round_number,
-                sender.party,
-                sender.role,
-                receiver.party,
-                receiver.role,
-                name,
-                len(frame),
-                n_ciphertexts,
-                kept,
-            )
+            Entry(round_number, *who, len(frame), n_ciphertexts, kept),
+            line.to_text(self.shared_secret(sender.party, receiver.party), frame),
         )
         learned = None
-        if not isinstance(message, _UNDECLARED):
+        if declared:
             key = message.declaration.key
             owners = self.members(key) if key else ()
             learned = self.ledger.add(
@@ -190,6 +200,8 @@ class Session:
     def go_on(self, saved: Mapping[str, Any]) -> None:
         """Count on from what :meth:`to_plain` gave in an interrupted run."""
         self.transcript.go_on(saved["traffic"])
+        n_before = len(saved["traffic"]["numbers"])
+        self.transcript.lines.append(mark_resumed(self.protocol.name, n_before))
         self.ledger.merge(msgspec.convert(saved["disclosures"], list[Disclosure]))
 
 
@@ -200,7 +212,61 @@ def to_fault(error: BaseException, *, for_others: bool = False) -> Fault:
     With ``for_others`` it is for another organisation, which learns no names of columns and files
     either.
     """
+    if isinstance(error, MemoryError) and not isinstance(error, FedsiftError):
+        error = OutOfMemory.while_doing("to answer")
     if isinstance(error, FedsiftError):
         text = " ".join(part for part in error.for_others if part) if for_others else str(error)
         return Fault(error.code, text)
     return Fault("E000", f"internal error ({type(error).__name__})")
+
+
+class Engine(Interface):
+    """Runs protocols, one after the other."""
+
+    @property
+    def home(self) -> tuple[str, ...] | None:
+        """Parties that live here; None if all of them do."""
+        ...
+
+    def run(
+        self,
+        protocol: Protocol,
+        nodes: Mapping[str, Sequence[Role]],
+        *,
+        timeout_seconds: float | None = None,
+        on_interrupt: Callable[[], None] | None = None,
+        **options: Unpack[SessionOptions],
+    ) -> Outcome:
+        """Run one protocol to its end.
+
+        At the site of the driving role the outcome holds what the driver learned and the counts of
+        all parties. At every other site the value is None and the counts are what that site saw.
+
+        Parameters
+        ----------
+        nodes : mapping of party -> roles
+            Exactly one of all roles is a driving one.
+        timeout_seconds : float, optional
+            Limit of every single request; that of the engine's ``Timeouts`` if missing.
+        on_interrupt : callable, optional
+            Called at the first Ctrl-C, to ask the driving role for an early but orderly end.
+            Without it, and at the second Ctrl-C, the run stops at once.
+        **options
+            Those of the session: see :class:`~fedsift.engine.session.SessionOptions`.
+        """
+        ...
+
+    def close_record(self, coordinator: str, *, resumed: bool = False) -> Record | None:
+        """End a job: have all sites sign what their parties sent and received.
+
+        Returns what signs the result, at the coordinator's site. Nothing elsewhere, and in one
+        process, where :func:`~fedsift.protocol.commitments.sign_here` does it.
+
+        Parameters
+        ----------
+        coordinator : str
+            Party that writes the result.
+        resumed : bool
+            Whether earlier parts of the job ran in another session, which signed nothing.
+        """
+        ...

@@ -53,6 +53,8 @@ class Timeouts:
     an aborted job within seconds."""
     lock_poll_seconds: float = 0.1
     """The lock of the checkpoints is tried this often."""
+    approval_poll_seconds: float = 2.0
+    """Between two questions of the hub to a member where a person has to approve a job."""
     setup_seconds: int = 300
     """A member accepts or refuses a job within this time."""
     progress_interval_seconds: float = 2.0

@@ -29,8 +29,12 @@ import numpy.typing as npt
 
 from fedsift.crypto import psi
 from fedsift.crypto.wire import Ciphertexts
+from fedsift.data.alignment import Aligned
 from fedsift.data.ids import Ids, refuse_duplicates
+from fedsift.engine import Outcome, run_local
 from fedsift.errors import AlignmentError, BadFrame
+from fedsift.jobs import align
+from fedsift.jobs.history import JobRecord
 from fedsift.protocol import (
     DrivingRole,
     Message,
@@ -42,8 +46,8 @@ from fedsift.protocol import (
     handles,
     message,
 )
-from fedsift.protocol.network import errors_belong_to
-from fedsift.protocol.policy import OPEN, Policy, check_rows
+from fedsift.protocol.policy import OPEN, Policy, check_ids_asked, check_rows
+from fedsift.protocol.role import errors_belong_to
 
 LEADER, HOLDER = "id leader", "id holder"
 Rows = npt.NDArray[np.int64]
@@ -52,7 +56,6 @@ Rows = npt.NDArray[np.int64]
 @message(
     flow=f"{LEADER} -> {HOLDER}",
     reveals="row-count: number of rows before alignment",
-    allowed_by_default=True,
 )
 class AlignmentStart(Message, frozen=True):
     """A fresh salt, and how many ids will be asked about."""
@@ -65,7 +68,6 @@ class AlignmentStart(Message, frozen=True):
     flow=f"{HOLDER} -> {LEADER}",
     reveals="row-count: number of rows before alignment; the ids are under the sender's key",
     key=HOLDER,
-    allowed_by_default=True,
 )
 class BlindedSet(Message, frozen=True):
     """All ids of the sender under its own key, sorted."""
@@ -105,10 +107,13 @@ class CommonRows(Message, frozen=True):
 class IdHolder(Role, name=HOLDER):
     """Has ids; learns which of its rows are common to all."""
 
-    def __init__(self, party: str, ids: Ids, policy: Policy = OPEN) -> None:
+    def __init__(
+        self, party: str, ids: Ids, policy: Policy = OPEN, record: JobRecord | None = None
+    ) -> None:
         refuse_duplicates(ids, party)
         self._party = party
         self._policy = policy
+        self._record = record
         self._ids = ids
         self._rows: Rows = np.empty(0, dtype=np.int64)
 
@@ -124,6 +129,9 @@ class IdHolder(Role, name=HOLDER):
         # The leader knows the common ids before this party does: a list that is too short must be
         # refused before any id is compared.
         check_rows(self._party, self._policy, min(ask.n_rows, len(self._ids)))
+        check_ids_asked(self._party, self._policy, ask.n_rows)
+        if self._record is not None:
+            self._record.check_ids(ask.n_rows, len(self._ids))
         with self.clock("encrypt"):
             self._digests = psi.salted(self._ids, ask.salt)
             self._holder = psi.SetHolder()
@@ -147,7 +155,10 @@ class IdHolder(Role, name=HOLDER):
                 "Check that all parties run the same alignment.",
             )
         check_rows(self._party, self._policy, len(wanted))
-        self._rows = np.array([position[digest] for digest in wanted], dtype=np.int64)
+        rows = np.array([position[digest] for digest in wanted], dtype=np.int64)
+        if self._record is not None:
+            self._record.admit(rows)
+        self._rows = rows
 
     def facts(self) -> dict[str, Rows]:
         """Rows to take, in the common order."""
@@ -157,10 +168,13 @@ class IdHolder(Role, name=HOLDER):
 class IdLeader(DrivingRole, name=LEADER):
     """Asks every other party and decides the common order: its own."""
 
-    def __init__(self, party: str, ids: Ids, policy: Policy = OPEN) -> None:
+    def __init__(
+        self, party: str, ids: Ids, policy: Policy = OPEN, record: JobRecord | None = None
+    ) -> None:
         refuse_duplicates(ids, party)
         self._party = party
         self._policy = policy
+        self._record = record
         self._ids = ids
         self._rows: Rows = np.empty(0, dtype=np.int64)
 
@@ -188,6 +202,8 @@ class IdLeader(DrivingRole, name=LEADER):
                 "Check that the same id is meant, and that it is written the same way.",
             )
         check_rows(self._party, self._policy, len(common))
+        if self._record is not None:
+            self._record.admit(common)
         self._rows = common
         await net.tell(HOLDER, CommonRows(_words([digests[i] for i in common])))
         return {**sizes, "": len(common)}
@@ -205,14 +221,18 @@ PROTOCOL = Protocol(
 
 
 def build_nodes(
-    ids: Mapping[str, Ids | None], leader: str, policies: Mapping[str, Policy] | None = None
+    ids: Mapping[str, Ids | None],
+    leader: str,
+    policies: Mapping[str, Policy] | None = None,
+    records: Mapping[str, JobRecord] | None = None,
 ) -> dict[str, Sequence[Role]]:
     """One node per party; ids that are None belong to a party at another site."""
     nodes: dict[str, Sequence[Role]] = {}
     for party in dict.fromkeys((leader, *ids)):
         kind = IdLeader if party == leader else IdHolder
         own, policy = ids[party], (policies or {}).get(party, OPEN)
-        nodes[party] = (RemoteRole(kind) if own is None else kind(party, own, policy),)
+        record = (records or {}).get(party)
+        nodes[party] = (RemoteRole(kind) if own is None else kind(party, own, policy, record),)
     return nodes
 
 
@@ -231,3 +251,21 @@ def _texts(words: PublicArray) -> list[str]:
         )
     raw = np.ascontiguousarray(array, dtype="<u8").tobytes().hex()
     return [raw[start : start + 32] for start in range(0, len(raw), 32)]
+
+
+def intersect(ids: Mapping[str, Ids]) -> tuple[dict[str, np.ndarray], Outcome]:
+    """Rows of every party that all have, in the first party's order, and the run behind it."""
+    psi.library()
+    leader = next(iter(ids))
+    nodes = align.build_nodes(ids, leader)
+    outcome = run_local(align.PROTOCOL, nodes)
+    return {party: nodes[party][0].facts()["rows"] for party in ids}, outcome
+
+
+def align_by_psi(ids: Mapping[str, Ids]) -> Aligned:
+    """The aligner behind ``Federation.vertical(..., alignment="psi")``."""
+    if len(ids) == 1:
+        only = next(iter(ids))
+        return Aligned({only: np.arange(len(ids[only]))})
+    rows, outcome = intersect(ids)
+    return Aligned(rows, outcome.ledger.rows(), tuple(outcome.transcript.lines))

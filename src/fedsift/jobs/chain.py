@@ -8,61 +8,72 @@ import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 from sklearn.base import clone
 
+from fedsift.config.parameters import (
+    COMMON,
+    Parameter,
+    accept_any,
+    accept_share,
+    check_parameters,
+    with_parameters,
+)
 from fedsift.config.steps import PREDICT, TRAIN, step_seed
 from fedsift.data import Federation
 from fedsift.data.fingerprint import fingerprint
 from fedsift.engine.observer import as_observer
-from fedsift.errors import FedsiftError, ParameterError, PolicyViolation
-from fedsift.jobs.chain_files import StepFiles, forget_places, step_place
-from fedsift.jobs.chain_results import (
+from fedsift.errors import ParameterError
+from fedsift.jobs.chain_state import StepFiles, forget_places, step_place
+from fedsift.jobs.chain_steps import (
     PREDICTIONS,
+    StepsRun,
     at_most,
+    plan_prediction,
+    plan_steps,
     predictions_text,
     rows_apart,
-    score_of,
     staying,
-    summed,
     tagged,
 )
-from fedsift.methods.base import FederatedSelector
-from fedsift.methods.execution import Plan, policies_for
-from fedsift.methods.fedsdg.messages import messages_to_predict
+from fedsift.methods.execution import policies_for, refuse_checkpoints
 from fedsift.methods.fedsdg.selector import FedSDGSelector
-from fedsift.methods.fedsdg.settings import params_for
 from fedsift.methods.registry import method_of
-from fedsift.methods.release import refuse_checkpoints
-from fedsift.protocol.policy import PlannedDisclosure, check_before
-from fedsift.protocol.protocol import placement_of
-from fedsift.result import SelectionResult
+from fedsift.protocol.policy import check_budget_of_steps
+from fedsift.result import SelectionResult, Traffic
 
 _MODEL = "model"
+PARAMETERS = {
+    "steps": Parameter("Run in this order.", accept_any("list of selectors")),
+    "held_out": Parameter(
+        "Share of the rows that no step sees and that the model of the last one predicts.",
+        accept_share(below=True),
+        optional=True,
+        action="Give 0.2, for example.",
+    ),
+    "checkpoint": COMMON["checkpoint"].but(
+        "Directory for finished steps and for the state of the current one. If it holds an "
+        "interrupted run of the same chain, ``fit`` continues there.",
+    ),
+    "policy": COMMON["policy"].but("Of all steps."),
+    "random_state": COMMON["random_state"].but(
+        "Seeds the steps that have no seed of their own, and the rows that are held out.",
+        accepts=accept_any("int"),
+    ),
+}
 
 
-class Chain:
+class Chain(StepsRun):
     """Run selectors one after the other; one plan, one ledger and one result for all of them.
 
     A step sees the features that the step before it selected, and the parties that own any. The
     label holder always stays. A ``FedSDGSelector`` with ``gates="none"`` and no number of features
     as the last step trains a model on what is left.
-
-    Parameters
-    ----------
-    steps : list of selectors
-    held_out : float, optional
-        Share of the rows that no step sees and that the model of the last one predicts.
-    checkpoint : path, optional
-        Directory for finished steps and for the state of the current one. If it holds an
-        interrupted run of the same chain, ``fit`` continues there.
-    policy : Policy, dict of party to Policy, or None
-        Of all steps.
-    random_state : int or None
-        Seeds the steps that have no seed of their own, and the rows that are held out.
 
     Attributes
     ----------
@@ -91,12 +102,18 @@ class Chain:
     (3, [6, 3])
     """
 
+    result_: Any
+    _place: Any
+
     def __init__(self, steps, *, held_out=None, checkpoint=None, policy=None, random_state=None):
         self.steps = steps
         self.held_out = held_out
         self.checkpoint = checkpoint
         self.policy = policy
         self.random_state = random_state
+
+    if __doc__:
+        __doc__ = with_parameters(__doc__, PARAMETERS)
 
     def __repr__(self):
         return f"Chain({', '.join(type(step).__name__ for step in self.steps)})"
@@ -114,43 +131,27 @@ class Chain:
         """
         self._check(federation)
         learning, _ = self._rows(federation)
-        rows: list[PlannedDisclosure] = []
-        notes: list[str] = []
-        bits: list[int] = []
-        for number in range(1, len(self.steps) + 1):
-            planning = self._selector(number, learning)
-            name = self._name(planning)
-            plan = planning.plan(learning)
-            rows += (replace(row, step=number) for row in plan.disclosures)
-            notes += (f"Step {number} ({name}): {note}" for note in plan.notes)
-            bits.append(plan.security_bits)
-            if number > 1:
-                more, remarks = self._with_few(number, learning)
-                rows += (replace(row, step=number) for row in more)
-                notes += (f"Step {number} ({name}): {remark}" for remark in remarks)
-        names = [self._name(step) for step in self.steps]
-        if self.held_out is not None:
-            rows += (replace(row, step=len(names) + 1) for row in self._planned(learning))
-            names.append(PREDICT)
-        together = tuple(dict.fromkeys(rows))
-        return Plan(" > ".join(names), together, tuple(dict.fromkeys(notes)), min(bits))
 
-    def _with_few(self, number, federation):
-        """What a step discloses if a single party is left besides the label holder."""
-        rows, remarks, holder = [], [], federation.label_holder
-        for party in federation.tables if federation.setting == "vertical" else ():
-            kept = {p: federation.tables[p].feature_names for p in (holder, party)
-                    if p in federation.tables}  # fmt: skip
-            few = survivors(federation, kept)
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)
-                    rows += self._selector(number, few).plan(few).disclosures
-            except PolicyViolation as error:
-                remarks.append(f"If {party!r} alone is left besides {holder!r}: {error.found}")
-            except FedsiftError:
-                continue  # the method needs more parties, and will say so
-        return rows, remarks
+        def plan(number, left):
+            selector = self._selector(min(number, len(self.steps)), left)
+            if number <= len(self.steps):
+                return selector.plan(left)
+            policies = policies_for(selector.policy, left.parties)
+            return plan_prediction(selector, left, policies, left.parties)
+
+        def alone(number):
+            if learning.setting == "horizontal":
+                return {}
+            names = {party: table.feature_names for party, table in learning.tables.items()}
+            pairs = {party: {party, learning.label_holder} & set(names) for party in names}
+            return {
+                party: partial(plan, number, survivors(learning, {p: names[p] for p in pair}))
+                for party, pair in pairs.items()
+            }
+
+        return plan_steps(
+            self._names(), learning.label_holder, lambda number: [plan(number, learning)], alone
+        )
 
     def run(self, federation, *, timeout_seconds=None, observer=None):
         """As :meth:`fit`, with a time limit per request and an observer of the progress."""
@@ -158,28 +159,23 @@ class Chain:
             # The run itself warns too.
             warnings.simplefilter("ignore", UserWarning)
             self.plan(federation)
-        self.interrupted_ = False
-        self.selectors_: list[FederatedSelector] = []
-        self._results: list[SelectionResult] = []
-        files, place = self._files(federation)
-        left, apart = self._rows(federation)
-        done = max(files.found().steps, default=0)
-        if done:
-            left, apart = self._take_over(files.load(done), left, apart)
-        for number in range(done + 1, len(self.steps) + 1):
-            options = {"timeout_seconds": timeout_seconds, "observer": as_observer(observer)}
-            try:
-                left, apart = self._step(number, left, apart, place, options)
-            except KeyboardInterrupt:
-                if not self._results:
-                    raise
-                self.interrupted_ = True
-            if self.interrupted_:
-                break
-            self._save(files, number, place)
-        if self.held_out is not None and not self.interrupted_:
-            self._predict(apart, place)
-        self._finish(federation, left, files, place)
+        self._observer = as_observer(observer)
+        self._options = {"timeout_seconds": timeout_seconds, "observer": self._observer}
+        self.selectors_ = []
+        self.federation_, self._apart = self._rows(federation)
+        self._place = None if self.checkpoint is None else Path(self.checkpoint)
+        self._files = self._step_files(federation)
+        self._start = SelectionResult(
+            "start",
+            federation.setting,
+            {},
+            disclosures=federation.disclosures,
+            traffic=Traffic(lines=federation.messages),
+        )
+        parties = [party for party in federation.parties if party in federation.tables]
+        result = self._run_steps(self._names(), parties, self.random_state)
+        self.result_ = result
+        del self._apart, self._observer, self._options  # a chain keeps what is left, and no more
         return self
 
     def transform(self, federation):
@@ -205,21 +201,32 @@ class Chain:
 
     # One step
 
-    def _step(self, number, left, apart, place, options):
-        selector = self._selector(number, left)
-        if place is not None:
-            selector.set_params(checkpoint=step_place(place, number))
-        n_steps = len(self.steps) + (self.held_out is not None)
-        options["observer"].begin(number, n_steps, self._name(selector))
-        result = selector.run(left, **options).result_
+    def _begin(self):
+        done = max(self._files.found().steps, default=0)
+        for text in self._files.load(done)["results"] if done else ():
+            self._results.append(msgspec.json.decode(text, type=SelectionResult))
+            self._keep_survivors(self._results[-1])
+        return done
+
+    def _step(self, number):
+        selector = self._selector(number, self.federation_)
+        if self._place is not None:
+            selector.set_params(checkpoint=step_place(self._place, number))
+        result = selector._run_unsigned(self.federation_, **self._options).result_
         self.selectors_.append(selector)
-        self._results.append(tagged(result, number, self._name(selector)))
+        self._results.append(tagged(result, number, self._names()[number - 1]))
         self.interrupted_ = getattr(selector, "interrupted_", False)
+        self._keep_survivors(self._results[-1])
         if self._results[-1].method == TRAIN:
             self.model_ = selector
-            return left, apart
-        kept = None if apart is None else survivors(apart, result.selected)
-        return survivors(left, result.selected), kept
+
+    def _keep_survivors(self, result):
+        """Take away what a selection has not selected."""
+        if result.method == TRAIN:
+            return
+        self.federation_ = survivors(self.federation_, result.selected)
+        if self._apart is not None:
+            self._apart = survivors(self._apart, result.selected)
 
     def _selector(self, number, left):
         """A step's own selector, with seed, policies and number of features as they must be."""
@@ -244,103 +251,54 @@ class Chain:
         method = method_of(selector)
         return type(selector).__name__ if method is None else method.name
 
+    def _names(self):
+        """Of all steps."""
+        return [*map(self._name, self.steps), *([] if self.held_out is None else [PREDICT])]
+
     # Rows held out
 
     def _rows(self, federation):
         """The federation that all steps see, and the rows that they do not."""
-        bare = replace(federation, disclosures=())
+        bare = replace(federation, disclosures=(), messages=())
         if self.held_out is None:
             return bare, None
         learning, apart = rows_apart(federation.n_rows, self.held_out, self.random_state)
         self.predicted_rows_ = apart
         return _taken(bare, learning), _taken(bare, apart)
 
-    def _planned(self, federation):
-        """Who learns what when rows are predicted."""
-        from fedsift.methods.fedsdg import predictor as fedsdg_predict
-        from fedsift.methods.fedsdg.feature_holder import FeatureHolder
-        from fedsift.protocol import RemoteRole
-
-        selector = self._selector(len(self.steps), federation)
-        params = params_for(selector, federation)
-        holders = [party for party in federation.tables if party != federation.label_holder]
-        nodes = {federation.label_holder: (RemoteRole(fedsdg_predict.Predictor),)}
-        nodes |= {party: (RemoteRole(FeatureHolder),) for party in holders}
-        placement, used = placement_of(nodes), messages_to_predict(len(holders))
-        protocol = fedsdg_predict.PROTOCOL
-        bits = 0 if params.scheme == "plain" else params.security_bits
-        policies = policies_for(selector.policy, federation.parties)
-        sends = protocol.sends(used, placement)
-        check_before(protocol.name, policies, sends, security_bits=bits)
-        return protocol.planned(used, placement)
-
-    def _predict(self, apart, place):
-        if self.selectors_:
-            model = self.selectors_[-1]
-        else:
-            model = FedSDGSelector.load(place / _MODEL, policy=self.policy)
-            self.selectors_.append(model)
-        before = self._results[-1]
+    def _predict(self, number):
+        if not self.selectors_:
+            self.selectors_.append(FedSDGSelector.load(self._place / _MODEL, policy=self.policy))
+        model, apart = self.selectors_[-1], self._apart
         values = model._predicted(apart)
         labels = getattr(model, "classes_", None)
         chosen = values[:, 0] if labels is None else labels[values.argmax(axis=1)]
         self.predictions_ = np.asarray(chosen)
         self.probabilities_ = None if labels is None else values.max(axis=1)
         predicted = chosen.tolist() if labels is None else [str(one) for one in chosen]
-        score = score_of(predicted, apart.target)
-        asked = {"rows": "held-out", "share": float(self.held_out), "n_rows": apart.n_rows}
-        result = msgspec.structs.replace(
-            before,
-            scores={},
-            ranking={},
-            history=(),
-            parameters=asked if score is None else asked | {"score": score},
-            **model._latest,
-            warnings=(),
-        )
-        self._results.append(tagged(result, len(self.steps) + 1, PREDICT))
+        asked = {"rows": "held-out", "share": float(self.held_out)}
+        self._add_prediction(number, asked, predicted, apart.target, **model._latest)
 
     # Finished steps
 
-    def _files(self, federation):
-        place = None if self.checkpoint is None else Path(self.checkpoint)
+    def _step_files(self, federation):
         names = [self._name(step) for step in self.steps]
         settings = [sorted((k, repr(v)) for k, v in s.get_params().items()) for s in self.steps]
         job = repr((names, settings, self.held_out, self.random_state))
         held = [federation.target, *federation.targets.values()]
         data = fingerprint(*federation.tables.values(), *held)
-        return StepFiles(place, federation.parties[0], job, data), place
+        return StepFiles(self._place, federation.parties[0], job, data)
 
-    def _save(self, files, number, place):
-        if place is not None and self._results[-1].method == TRAIN:
-            self.selectors_[-1].save(place / _MODEL)
-        files.save("chain", number, {"results": [one.to_json() for one in self._results]})
+    def _save(self, number):
+        if self._place is not None and self._results[-1].method == TRAIN:
+            self.selectors_[-1].save(self._place / _MODEL)
+        self._files.save("chain", number, {"results": [one.to_json() for one in self._results]})
 
-    def _take_over(self, state, left, apart):
-        texts = state["results"]
-        self._results = [msgspec.json.decode(text, type=SelectionResult) for text in texts]
-        for step in self._results:
-            if step.method != TRAIN:
-                left = survivors(left, step.selected)
-                apart = None if apart is None else survivors(apart, step.selected)
-        return left, apart
-
-    def _finish(self, federation, left, files, place):
-        if not self.interrupted_:
-            files.clear()
-            if place is not None:
-                shutil.rmtree(place / _MODEL, ignore_errors=True)
-                forget_places(place, len(self.steps))
-        n_steps = len(self.steps) + (self.held_out is not None)
-        remarks = []
-        if self.interrupted_:
-            remarks.append(f"Interrupted: {len(self._results)} of {n_steps} steps are finished.")
-        start = SelectionResult("start", federation.setting, {}, disclosures=federation.disclosures)
-        parties = [p for p in federation.parties if p in federation.tables]
-        self.federation_ = left
-        self.result_ = summed(
-            start, self._results, parties=parties, seed=self.random_state, remarks=remarks
-        )
+    def _forget(self):
+        self._files.clear()
+        if self._place is not None:
+            shutil.rmtree(self._place / _MODEL, ignore_errors=True)
+            forget_places(self._place, len(self.steps))
 
     def _check(self, federation):
         if not isinstance(federation, Federation):
@@ -349,9 +307,12 @@ class Chain:
                 "A Federation is needed.",
                 "Use Federation.vertical, Federation.horizontal or split_vertical.",
             )
+        check_parameters(PARAMETERS, vars(self))
         if not self.steps:
             raise ParameterError("The chain has no steps.", "One at least is needed.", "Add one.")
-        refuse_checkpoints((one.get_params(deep=False) for one in self.steps), self.checkpoint)
+        settings = [one.get_params(deep=False) for one in self.steps]
+        refuse_checkpoints(settings, self.checkpoint)
+        check_budget_of_steps(policies_for(self.policy, federation.parties), settings)
         self._everybody = {*federation.parties}
         last = self._name(self.steps[-1])
         if any(self._name(step) == TRAIN for step in self.steps[:-1]):

@@ -12,43 +12,46 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from fedsift.config.steps import PREDICT, TRAIN
+from fedsift.config.steps import TRAIN
+from fedsift.data.federation import JointFederation, RemoteTable
 from fedsift.data.part import Part
-from fedsift.data.remote_table import JointFederation, RemoteTable
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
-from fedsift.engine.observer import Watching
-from fedsift.engine.outcome import sum_timings
+from fedsift.engine.observer import merge_traffic, sum_timings
 from fedsift.errors import ValueProblem
 from fedsift.jobs import chain_messages as chain
-from fedsift.jobs.chain_files import StepFiles, digest_of, forget_places, step_place
-from fedsift.jobs.chain_model import ChainModel, parts_of_model
 from fedsift.jobs.chain_plan import Opening
-from fedsift.jobs.chain_results import (
+from fedsift.jobs.chain_state import (
+    ChainState,
+    Keep,
+    StepFiles,
+    digest_of,
+    forget_places,
+    names_of,
+    parts_of_model,
+    step_place,
+)
+from fedsift.jobs.chain_steps import (
     Rows,
     at_most,
     named_predictions,
     predictions_text,
     rows_apart,
-    score_of,
     staying,
-    summed,
     tagged,
 )
-from fedsift.jobs.chain_state import ChainState, Keep, names_of
-from fedsift.jobs.run import JointRun, LocalParty, merge_traffic
+from fedsift.jobs.run import JointRun, LocalParty
 from fedsift.jobs.setup_terms import Agreed
 from fedsift.jobs.spec import JointJob
-from fedsift.methods.execution import Plan, PreparedRun, execute
-from fedsift.methods.fedsdg.messages import messages_to_predict
-from fedsift.methods.release import refuse_checkpoints
-from fedsift.protocol import Role
+from fedsift.methods.execution import Plan, PreparedRun, execute, refuse_checkpoints
+from fedsift.methods.fedsdg.model import prepare_prediction
+from fedsift.protocol.commitments import Record
+from fedsift.protocol.policy import RemotePolicy
 from fedsift.result import SelectionResult
 
 _STAGES = 3
@@ -56,28 +59,36 @@ _STAGES = 3
 
 
 def run_chain(
-    job: JointJob,
-    homes: Mapping[str, LocalParty],
-    engine: Engine = LOCAL_ENGINE,
-    *,
-    observer: Watching = None,
-    place: Path | None = None,
-    keep_own: Keep | None = None,
-    keep_predictions: Callable[[str], None] | None = None,
-    keep_model: Callable[[ChainModel], None] | None = None,
+    job: JointJob, homes: Mapping[str, LocalParty], engine: Engine = LOCAL_ENGINE, **options: Any
 ) -> SelectionResult | None:
-    """Play this site's part of a chained job.
+    """Run this site's part of a chained job; options are those of :class:`ChainRun`.
+
+    The result is at the site of the coordinator.
+    """
+    return ChainRun(job, homes, engine, **options).run()
+
+
+def plan_chain(
+    job: JointJob, homes: Mapping[str, LocalParty], *, simulated: bool = True
+) -> tuple[JointFederation, Plan]:
+    """As :func:`~fedsift.jobs.run.plan_joint`, for all steps of a chain."""
+    opening = Opening(job, homes, LOCAL_ENGINE)
+    opening.simulated = simulated
+    return opening.plan()
+
+
+class ChainRun(ChainState):
+    """One run of a chain at one site.
 
     Parameters
     ----------
     job : JointJob
         With steps; the same at every site.
-    homes : mapping of party to Home
+    homes : mapping of party to LocalParty
         The parties at home here.
-    player : Player
+    engine : Engine
         Reaches the other sites.
-    observer : callable, optional
-        Told after every message.
+    observer : Observer or callable, optional
     place : Path, optional
         Where finished steps and checkpoints are kept. If it holds an interrupted run of the same
         job, this one goes on there.
@@ -87,28 +98,17 @@ def run_chain(
         Given the predictions at the label holder, as the text of a CSV file.
     keep_model : callable, optional
         Given the parts of a trained model that belong to the parties at home.
-
-    Returns
-    -------
-    result : SelectionResult or None
-        At the site of the coordinator.
     """
-    return ChainRun(
-        job, homes, engine, observer, place, keep_own, keep_predictions, keep_model
-    ).run()
-
-
-def plan_chain(job: JointJob, homes: Mapping[str, LocalParty]) -> tuple[JointFederation, Plan]:
-    """Who will learn what if all steps run; needs all parties here, and sends nothing."""
-    return Opening(job, homes, LOCAL_ENGINE).plan()
-
-
-class ChainRun(ChainState):
-    """One run of a chain at one site."""
 
     def run(self) -> SelectionResult | None:
         """All steps that are not finished yet."""
-        refuse_checkpoints((step.parameters for step in self._job.steps), self._place)
+        job = self._job
+        refuse_checkpoints((step.parameters for step in job.steps), self._place)
+        names = [step.method for step in job.steps]
+        alone = self._engine.home is None
+        return self._run_steps(names, job.parties, job.seed, may_interrupt=alone)
+
+    def _begin(self) -> int:
         if self._engine.home is None:
             with warnings.catch_warnings():
                 # The run itself warns too.
@@ -118,79 +118,50 @@ class ChainRun(ChainState):
         self._n_features = agreed.n_features
         self._columns = {party: part.feature_names for party, part in self._whole.items()}
         digests = {party: digest_of(part, self._job.task) for party, part in self._whole.items()}
-        files = {
+        self._files = {
             party: StepFiles(self._place, party, self._job.run_key, digests.get(party, ""))
             for party in self._at_home
             if party in self._job.parties or party == self._job.coordinator
         }
-        outcomes, done = self._agree_on_start(files)
-        if done == chain.NOTHING:
-            outcomes += self._set_rows_apart(agreed)
-            self._note_start(outcomes)
-            self._save(files, 0)
-        else:
-            for party, own in files.items():
+        outcomes, done = self._agree_on_start(self._files)
+        self._resumed = done != chain.NOTHING
+        if self._resumed:
+            for party, own in self._files.items():
                 self._take_over(party, own.load(done))
             self._note_model()
-        for number in range(max(done, 0) + 1, len(self._job.steps) + 1):
-            try:
-                self._step(number)
-            except KeyboardInterrupt:
-                if not self._results or self._engine.home is not None:
-                    raise
-                self.interrupted_ = True
-            if self.interrupted_:
-                break
-            self._save(files, number)
-        return self._finished(files)
+        else:
+            self._note_start([*outcomes, *self._set_rows_apart(agreed)])
+            self._save(0)
+        return max(done, 0)
 
-    def _finished(self, files: Mapping[str, StepFiles]) -> SelectionResult | None:
-        if not self.interrupted_:
-            for own in files.values():
-                own.clear()
-            if self._place is not None:
-                forget_places(self._place, len(self._job.steps))
-        if not self._coordinators_here:
-            return None
-        remarks = []
-        if self.interrupted_:
-            of = f"{len(self._results)} of {len(self._job.steps)}"
-            remarks.append(f"Interrupted: {of} steps are finished.")
-        return summed(
-            self._start,
-            self._results,
-            parties=self._job.parties,
-            seed=self._job.seed,
-            remarks=remarks,
-        )
+    def _close_record(self) -> Record | None:
+        return self._engine.close_record(self._job.coordinator, resumed=self._resumed)
+
+    def _forget(self) -> None:
+        for own in self._files.values():
+            own.clear()
+        if self._place is not None:
+            forget_places(self._place, len(self._job.steps))
 
     # Before the first step
 
     def _agree_on_start(self, files: Mapping[str, StepFiles]) -> tuple[list[Outcome], int]:
         """Play which step all go on after; nothing is sent where the coordinator keeps nothing."""
         found = {party: own.found() for party, own in files.items()}
-        here: dict[str, Role] = {}
-        for party in self._at_home:
-            if party == self._job.coordinator:
-                left = {step: files[party].left(step) for step in found[party].steps}
-                new_run = secrets.token_hex(16)
-                here[party] = chain.Coordinator(chain.agree_on_start(found[party], new_run, left))
-            elif party in self._job.parties:
-                here[party] = self._participant(party, found[party])
-            else:
-                here[party] = chain.Neutral()
-        outcome = self._play(chain.AT_START, here, self._job.parties)
-        agreed = [role.go_on_after for role in here.values() if isinstance(role, chain.Participant)]
+        errand = None
         if self._coordinators_here:
-            agreed = [outcome.value]
-        neutral = [role for role in here.values() if isinstance(role, chain.Neutral)]
-        if agreed:
-            self._run, done = agreed[0]
-            return [outcome], done
+            own = found[self._job.coordinator]
+            left = {step: files[self._job.coordinator].left(step) for step in own.steps}
+            errand = chain.agree_on_start(own, secrets.token_hex(16), left)
+        outcome, here = self._play(chain.AT_START, errand, self._job.parties, done=found)
         done = chain.NOTHING
-        for role in neutral:
-            if role.staying is not None:
+        for role in here.values():
+            if isinstance(role, chain.Participant):
+                self._run, done = role.go_on_after
+            elif isinstance(role, chain.Neutral) and role.staying is not None:
                 done, self._parties, self._n_features = role.staying
+        if self._coordinators_here:
+            self._run, done = outcome.value
         return [outcome], done
 
     def _set_rows_apart(self, agreed: Agreed) -> list[Outcome]:
@@ -209,27 +180,27 @@ class ChainRun(ChainState):
         elif predicts is not None and common:
             apart = rows_apart(n_rows, predicts["share"], self._job.seed)[1]
         self._rows = {party: (np.delete(own, apart), own[apart]) for party, own in common.items()}
+        for party, (learning, _) in self._rows.items():
+            record = self._homes[party].record
+            if record is not None and predicts is not None:
+                record.admit(learning, set_apart=True)
         return outcomes
 
     def _tell_rows(self, common: Mapping[str, Rows]) -> tuple[Outcome, Rows]:
         """The coordinator tells which of the common rows have no label."""
-        here: dict[str, Role] = {}
+        party, errand = self._job.coordinator, None
         apart: Rows = np.empty(0, dtype=np.int64)
-        for party in self._at_home:
-            if party == self._job.coordinator:
-                apart = np.flatnonzero(self._whole[party].unlabelled()[common[party]])
-                if not len(apart):
-                    raise ValueProblem(
-                        f"Every row of party {party!r} that takes part has a label.",
-                        "Rows without a label are to be predicted.",
-                        "Leave labels empty, or hold a share of the rows out.",
-                    )
-                here[party] = chain.Coordinator(chain.tell_rows(apart))
-            elif party in self._job.parties:
-                here[party] = self._participant(party, n_rows=len(common[party]))
-            else:
-                here[party] = chain.Neutral()
-        outcome = self._play(chain.ROWS_APART, here, self._job.parties)
+        if self._coordinators_here:
+            apart = np.flatnonzero(self._whole[party].unlabelled()[common[party]])
+            if not len(apart):
+                raise ValueProblem(
+                    f"Every row of party {party!r} that takes part has a label.",
+                    "Rows without a label are to be predicted.",
+                    "Leave labels empty, or hold a share of the rows out.",
+                )
+            errand = chain.tell_rows(apart)
+        n_rows = len(next(iter(common.values()), ()))
+        outcome, here = self._play(chain.ROWS_APART, errand, self._job.parties, n_rows=n_rows)
         for role in here.values():
             if isinstance(role, chain.Participant):
                 apart = role.apart
@@ -252,10 +223,6 @@ class ChainRun(ChainState):
 
     def _step(self, number: int) -> None:
         name = self._job.steps[number - 1].method
-        self._observer.begin(number, len(self._job.steps), name)
-        if name == PREDICT:
-            self._predict(number)
-            return
         job = self._job.step(number, self._parties)
         if number > 1:
             fewer = at_most(job.parameters, self._n_features)
@@ -298,7 +265,6 @@ class ChainRun(ChainState):
     def _let_stay(self, number: int, name: str, result: SelectionResult | None) -> None:
         """The coordinator tells everybody what is left after a step."""
         coordinator, before = self._job.coordinator, self._parties
-        here: dict[str, Role] = {}
         parties, features = before, dict[str, tuple[str, ...]]()
         if result is not None and name == TRAIN:
             features = {party: names_of(result, party) for party in before}
@@ -309,16 +275,8 @@ class ChainRun(ChainState):
             horizontal = self._job.setting == "horizontal"
             counted = list(features.values())[:1] if horizontal else features.values()
             self._n_features = sum(len(names) for names in counted)
-        for party in self._at_home:
-            if party == coordinator:
-                errand = chain.tell_staying(number, parties, features, self._n_features)
-                here[party] = chain.Coordinator(errand)
-            elif party in before:
-                here[party] = self._participant(party)
-            elif party in self._neutrals:
-                here[party] = chain.Neutral()
-        outcome = self._play(chain.AFTER_A_STEP, here, before if here else ())
-        self._step_outcome = outcome
+        errand = chain.tell_staying(number, parties, features, self._n_features)
+        self._step_outcome, here = self._play(chain.AFTER_A_STEP, errand, before)
         self._parties = parties
         for party, role in here.items():
             if isinstance(role, chain.Participant) and role.staying is not None:
@@ -342,8 +300,6 @@ class ChainRun(ChainState):
 
     def _predict(self, number: int) -> None:
         """Predict the rows that were set apart; only the label holder learns what comes out."""
-        from fedsift.methods.fedsdg import predictor as fedsdg_predict
-
         coordinator = self._job.coordinator
         here = [party for party in self._at_home if party in self._parties]
         if not here:
@@ -359,16 +315,18 @@ class ChainRun(ChainState):
                 tables[party] = own.table
         params = self._params
         assert params is not None  # noqa: S101 - the training came before
-        nodes = fedsdg_predict.build_nodes(tables, coordinator, self._models, params)
-        n_holders = sum(party != coordinator for party in self._parties)
+        protocol, used, nodes = prepare_prediction(tables, coordinator, self._models, params)
         bits = 0 if params.scheme == "plain" else params.security_bits
         outcome = execute(
             PreparedRun(
-                protocol=fedsdg_predict.PROTOCOL,
+                protocol=protocol,
                 nodes=nodes,
-                used=messages_to_predict(n_holders),
+                used=used,
                 security_bits=bits,
-                policies={party: self._homes[party].policy for party in here},
+                policies={
+                    party: self._homes[party].policy if party in here else RemotePolicy()
+                    for party in nodes
+                },
                 observer=self._observer,
             ),
             timeout_seconds=self._job.timeout_seconds,
@@ -380,7 +338,7 @@ class ChainRun(ChainState):
 
     def _write_down(self, number: int, outcome: Outcome, part: Part) -> None:
         """Predictions for the label holder, and a result that holds none of them."""
-        coordinator, before = self._job.coordinator, self._results[-1]
+        coordinator = self._job.coordinator
         names = [str(name) for name in self._models[coordinator]["classes"]]
         predicted, sure = named_predictions(outcome.value, names)
         truth = None
@@ -391,18 +349,14 @@ class ChainRun(ChainState):
         rows = self._rows[coordinator][1].tolist() if part.ids is None else part.ids.tolist()
         if self._keep_predictions is not None:
             self._keep_predictions(predictions_text(rows, predicted, sure, by_id=by_id))
-        score = score_of(predicted, truth)
-        asked = dict(self._job.steps[number - 1].parameters) | {"n_rows": len(predicted)}
-        result = msgspec.structs.replace(
-            before,
-            scores={},
-            ranking={},
-            history=(),
-            parameters=asked if score is None else asked | {"score": score},
+        own = self._job.steps[number - 1]
+        self._add_prediction(
+            number,
+            own.parameters,
+            predicted,
+            truth,
             traffic=outcome.transcript.traffic(),
             timings=outcome.timings,
             disclosures=outcome.ledger.rows(),
-            warnings=(),
-            seed=self._job.steps[number - 1].seed,
+            seed=own.seed,
         )
-        self._results.append(tagged(result, number, PREDICT))

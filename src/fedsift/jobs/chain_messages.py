@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.errors import BadFrame, FileProblem
-from fedsift.jobs.setup_messages import COORDINATOR, NEUTRAL, PARTICIPANT
+from fedsift.jobs.setup_terms import COORDINATOR, NEUTRAL, PARTICIPANT
 from fedsift.protocol import (
     DrivingRole,
     Message,
@@ -79,7 +79,6 @@ class RowsApart(Message, frozen=True):
     flow=_DOWN,
     reveals="selected-features: which of the receiver's features stay, which parties do, and how "
     "many features that is in total",
-    allowed_by_default=True,
 )
 class Staying(Message, frozen=True):
     """What a step has left; a party without a feature takes no part in the next one."""
@@ -92,7 +91,6 @@ class Staying(Message, frozen=True):
 @message(
     flow=f"{COORDINATOR} -> {NEUTRAL}",
     reveals="staying-parties: which parties stay, and with how many features in total",
-    allowed_by_default=True,
 )
 class StayingParties(Message, frozen=True):
     """Who takes part in the next step, and which one that is."""

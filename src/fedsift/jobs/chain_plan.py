@@ -10,32 +10,28 @@ the latter is only remarked on. Each step is checked again when it begins, with 
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import msgspec
 import numpy as np
 
 from fedsift.config.steps import PREDICT
+from fedsift.data.federation import JointFederation
 from fedsift.data.part import Part
-from fedsift.data.remote_table import JointFederation
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
 from fedsift.engine.observer import Watching
-from fedsift.errors import FedsiftError, PolicyViolation
 from fedsift.jobs import chain_messages as chain
 from fedsift.jobs import setup
-from fedsift.jobs.chain_results import Rows, rows_apart
+from fedsift.jobs.chain_steps import Rows, plan_prediction, plan_steps, rows_apart
 from fedsift.jobs.run import JointRun, LocalParty
 from fedsift.jobs.setup_terms import Agreed
 from fedsift.jobs.spec import JointJob
+from fedsift.methods.checks import SetupNeeds
 from fedsift.methods.execution import Plan
-from fedsift.methods.fedsdg.messages import messages_to_predict
-from fedsift.methods.fedsdg.settings import params_for
-from fedsift.methods.needs import SetupNeeds
 from fedsift.protocol import RemoteRole
-from fedsift.protocol.policy import PlannedDisclosure, check_before
+from fedsift.protocol.policy import PlannedDisclosure, check_before, check_budget_of_steps
 from fedsift.protocol.protocol import placement_of
 
 
@@ -128,57 +124,39 @@ class Opening(JointRun):
 
     def _checked(self, agreed: Agreed, federation: JointFederation) -> Plan:
         """The plan of all steps, if settings, data and policies allow all of them."""
-        rows: list[PlannedDisclosure] = []
-        notes: list[str] = []
-        bits: list[int] = []
-        for number, step in enumerate(self._chain.steps, start=1):
-            for left, owners in self._possibly_left(number, agreed):
-                few = {party: agreed.features[party] for party in owners}
-                plan = self._plan_of_step(number, left, replace(agreed, features=few), federation)
-                rows += (replace(row, step=number) for row in plan.disclosures)
-                notes += (f"Step {number} ({step.method}): {note}" for note in plan.notes)
-                bits.append(plan.security_bits)
-            if number > 1 and self._engine.home is None:
-                more, remarks = self._with_few(number, agreed, federation)
-                rows += (replace(row, step=number) for row in more)
-                notes += (f"Step {number} ({step.method}): {remark}" for remark in remarks)
-        before = self._phases_of_chain(bits[0])
-        after = [replace(row, step=n) for row, n in before[1]]
-        together = [*before[0], *rows, *after]
-        together.sort(key=lambda row: row.step)
-        names = " > ".join(step.method for step in self._chain.steps)
-        return Plan(
-            names, tuple(dict.fromkeys(together)), tuple(dict.fromkeys(notes)), min(bits, default=0)
-        )
+        own = {party: home.policy for party, home in self._homes.items()}
+        check_budget_of_steps(own, self._chain.step_parameters)
 
-    def _with_few(
-        self, number: int, agreed: Agreed, federation: JointFederation
-    ) -> tuple[list[PlannedDisclosure], list[str]]:
-        """What a step discloses if a single party is left besides the coordinator."""
+        def groups(number: int) -> Iterator[Plan]:
+            for left, owners in self._possibly_left(number, agreed):
+                yield self._plan_of_step(number, left, _among(agreed, owners), federation)
+
+        def alone(number: int) -> Mapping[str, Callable[[], Plan]]:
+            if self._chain.setting == "horizontal" or self._engine.home is not None:
+                return {}
+            plans = {}
+            for party in agreed.features:
+                left = tuple(p for p in self._chain.parties if p in (coordinator, party))
+                few = _among(agreed, left)
+                plans[party] = partial(self._plan_of_step, number, left, few, federation)
+            return plans
+
         coordinator = self._chain.coordinator
-        rows: list[PlannedDisclosure] = []
-        remarks: list[str] = []
-        if self._chain.setting == "horizontal":
-            return rows, remarks
-        for party in agreed.features:
-            left = tuple(one for one in self._chain.parties if one in (coordinator, party))
-            few = {one: names for one, names in agreed.features.items() if one in left}
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)
-                    among = replace(agreed, features=few)
-                    plan = self._plan_of_step(number, left, among, federation)
-            except PolicyViolation as error:
-                remarks.append(f"If {party!r} alone is left besides {coordinator!r}: {error.found}")
-            except FedsiftError:
-                continue  # the method needs more parties, and will say so
-            else:
-                rows += plan.disclosures
-        return rows, remarks
+        names = [step.method for step in self._chain.steps]
+        plan = plan_steps(names, coordinator, groups, alone)
+        before, after = self._phases_of_chain(plan.security_bits)
+        after_steps = [
+            replace(row, step=number)
+            for number, name in enumerate(names, start=1)
+            if name != PREDICT
+            for row in after
+        ]
+        rows = sorted((*before, *plan.disclosures, *after_steps), key=lambda row: row.step)
+        return replace(plan, disclosures=tuple(dict.fromkeys(rows)))
 
     def _phases_of_chain(
         self, security_bits: int
-    ) -> tuple[list[PlannedDisclosure], list[tuple[PlannedDisclosure, int]]]:
+    ) -> tuple[list[PlannedDisclosure], list[PlannedDisclosure]]:
         """What is told before the first step, and after each one."""
         job, coordinator = self._chain, self._chain.coordinator
         participants = any(party != coordinator for party in job.parties)
@@ -193,10 +171,7 @@ class Opening(JointRun):
         own = {party: home.policy for party, home in self._homes.items()}
         sent = [pair for sends, _ in (*first, later) for pair in sends if pair[0] in own]
         check_before(self._job.method, own, sent, security_bits=security_bits)
-        steps = [n for n, step in enumerate(job.steps, start=1) if step.method != PREDICT]
-        return [row for _, planned in first for row in planned], [
-            (row, n) for n in steps for row in later[1]
-        ]
+        return [row for _, planned in first for row in planned], later[1]
 
     def _plan_of_step(
         self, number: int, left: tuple[str, ...], agreed: Agreed, federation: JointFederation
@@ -206,24 +181,11 @@ class Opening(JointRun):
         tables = {party: federation.tables[party] for party in agreed.features}
         among = replace(federation, tables=tables, parties=left, column_order={})
         if self._chain.steps[number - 1].method == PREDICT:
-            return self._plan_of_prediction(job, among)
-        return JointRun(job, own, self._engine)._checked(agreed, among)
-
-    def _plan_of_prediction(self, job: JointJob, federation: JointFederation) -> Plan:
-        from fedsift.methods.fedsdg import predictor as fedsdg_predict
-        from fedsift.methods.fedsdg.feature_holder import FeatureHolder
-
-        params = params_for(job.selector(), federation)
-        holders = [party for party in federation.tables if party != job.coordinator]
-        nodes: dict[str, Any] = {job.coordinator: (RemoteRole(fedsdg_predict.Predictor),)}
-        nodes |= {party: (RemoteRole(FeatureHolder),) for party in holders}
-        used = messages_to_predict(len(holders))
-        sends, planned = self._foreseen(fedsdg_predict.PROTOCOL, used, nodes)
-        bits = 0 if params.scheme == "plain" else params.security_bits
-        own = {p: home.policy for p, home in self._homes.items() if p in job.parties}
-        sent = [pair for pair in sends if pair[0] in own]
-        check_before(job.method, own, sent, security_bits=bits)
-        return Plan(PREDICT, tuple(planned), (), bits)
+            policies = {party: home.policy for party, home in own.items()}
+            return plan_prediction(job.selector(), among, policies, policies)
+        run = JointRun(job, own, self._engine)
+        run.simulated = self.simulated
+        return run._checked(agreed, among)
 
     def _here(self, job: JointJob) -> list[str]:
         home, everybody = self._engine.home, (*job.parties, job.neutral)
@@ -247,6 +209,11 @@ class Opening(JointRun):
                 left = self._chain.parties
             if self._here(self._chain.step(number, left)):
                 yield left, [party for party in owners if party in chosen]
+
+
+def _among(agreed: Agreed, owners: Collection[str]) -> Agreed:
+    """What was agreed, with the features of some parties only."""
+    return replace(agreed, features={p: n for p, n in agreed.features.items() if p in owners})
 
 
 def _wanted(job: JointJob) -> SetupNeeds:

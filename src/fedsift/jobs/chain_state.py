@@ -4,34 +4,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+import contextlib
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from fedsift.config.steps import TRAIN
+from fedsift.data.fingerprint import fingerprint
 from fedsift.data.part import Part
-from fedsift.data.state_files import State
+from fedsift.data.state_files import Checkpoints, State
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
 from fedsift.engine.observer import Watching, as_observer
+from fedsift.errors import AlignmentError, ParameterError
 from fedsift.jobs import chain_messages as chain
 from fedsift.jobs import setup
-from fedsift.jobs.chain_files import StepFiles
-from fedsift.jobs.chain_model import ChainModel
+from fedsift.jobs.chain_messages import StepsDone
 from fedsift.jobs.chain_plan import Opening
-from fedsift.jobs.chain_results import Rows
+from fedsift.jobs.chain_steps import Rows, StepsRun
 from fedsift.jobs.run import LocalParty
 from fedsift.jobs.spec import JointJob
-from fedsift.methods.fedsdg.messages import Params
+from fedsift.methods.fedsdg import model_files as files
 from fedsift.protocol import Message, RemoteRole, Role
 from fedsift.result import SelectionResult
 
 Keep = Callable[[str, dict[str, Any]], None]
 
 
-class ChainState:
+class ChainState(StepsRun):
     """The parties at home in a chain, and how they reach the others."""
 
     def __init__(
@@ -66,10 +70,10 @@ class ChainState:
         self._rows: dict[str, tuple[Rows, Rows]] = {}
         self._whole: dict[str, Part] = {}
         self._models: dict[str, State] = {}
-        self._params: Params | None = None
-        self._start: SelectionResult | None = None
-        self._results: list[SelectionResult] = []
-        self.interrupted_ = False
+        self._params: files.AnyParams | None = None
+        self._start = None
+        self._files: dict[str, StepFiles] = {}
+        self._resumed = False
         self.model_: ChainModel | None = None
 
     def _home(self, party: str) -> LocalParty:
@@ -90,27 +94,35 @@ class ChainState:
 
     # The stages
 
-    def _participant(
-        self, party: str, done: chain.StepsDone | None = None, n_rows: int = 0
-    ) -> chain.Participant:
-        nothing = chain.StepsDone("", (), keeps=False)
-        return chain.Participant(self._parties, self._columns[party], n_rows, done or nothing)
-
     def _play(
         self,
         used: tuple[type[Message], ...],
-        here: Mapping[str, Role],
+        errand: chain.Errand | None,
         parties: tuple[str, ...],
-    ) -> Outcome:
-        nodes = chain.build_nodes(self._job.coordinator, self._neutrals, parties, here)
-        return self._engine.run(
+        *,
+        done: Mapping[str, chain.StepsDone] | None = None,
+        n_rows: int = 0,
+    ) -> tuple[Outcome, dict[str, Role]]:
+        """Run one stage among ``parties``; the outcome, and the roles that were played here."""
+        here: dict[str, Role] = {}
+        for party in self._at_home:
+            if party == self._job.coordinator and errand is not None:
+                here[party] = chain.Coordinator(errand)
+            elif party in parties:
+                own = (done or {}).get(party, chain.StepsDone("", (), keeps=False))
+                columns = self._columns[party]
+                here[party] = chain.Participant(self._parties, columns, n_rows, own)
+            elif party in self._neutrals:
+                here[party] = chain.Neutral()
+        outcome = self._engine.run(
             chain.PROTOCOL,
-            nodes,
+            chain.build_nodes(self._job.coordinator, self._neutrals, parties if here else (), here),
             planned=used,
             policies={party: home.policy for party, home in self._homes.items()},
             timeout_seconds=self._job.timeout_seconds,
             observer=self._observer,
         )
+        return outcome, here
 
     def _watch(self, n_stages: int) -> None:
         """Be there without a role until the others are done."""
@@ -121,8 +133,8 @@ class ChainState:
 
     # Finished steps
 
-    def _save(self, files: Mapping[str, StepFiles], step: int) -> None:
-        for party, own in files.items():
+    def _save(self, number: int) -> None:
+        for party, own in self._files.items():
             rows, apart = self._rows.get(party, (None, None))
             state: State = {
                 "parties": list(self._parties),
@@ -135,7 +147,7 @@ class ChainState:
                 state |= {"rows": rows, "apart": apart}
             if party == self._job.coordinator and self._start is not None:
                 state["results"] = [one.to_json() for one in (self._start, *self._results)]
-            own.save(self._run, step, state)
+            own.save(self._run, number, state)
 
     def _take_over(self, party: str, state: State) -> None:
         self._parties = tuple(state["parties"])
@@ -146,12 +158,11 @@ class ChainState:
         if state["model"]:
             self._models[party] = state["model"]
         if state["params"]:
-            self._params = Params(**state["params"])
+            self._params = files.params_of(state["params"])
         if "results" in state:
-            start, *results = (
+            self._start, *self._results = (
                 msgspec.json.decode(text, type=SelectionResult) for text in state["results"]
             )
-            self._start, self._results = start, list(results)
 
     # The model
 
@@ -171,3 +182,152 @@ class ChainState:
 def names_of(result: SelectionResult, party: str) -> tuple[str, ...]:
     """All features of a party in a training, which selects nothing."""
     return tuple(result.scores.get(party, result.selected.get(party, ())))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChainModel:
+    """Parts of a trained model.
+
+    Parameters
+    ----------
+    params : Params or BlindParams
+        Of the training.
+    coordinator : str
+        The label holder.
+    parts : mapping of party to state
+        Of the parties at home.
+    columns : mapping of party to names
+        Features in the model, of all parties; known at the coordinator.
+    """
+
+    params: files.AnyParams
+    coordinator: str
+    parts: Mapping[str, State]
+    columns: Mapping[str, tuple[str, ...]]
+
+    def save(self, directory: Path) -> None:
+        """Write a file per party at home; the coordinator also writes the header for all of them.
+
+        Where all files of a model are in one folder, ``FedSDGSelector.load`` reads it.
+        """
+        parts, classes = dict(self.parts), None
+        if self.coordinator not in parts:
+            files.write_parts(directory, parts)
+            return
+        known = parts[self.coordinator]
+        if known["classes"]:
+            labels = np.array(known["classes"])
+            order = np.argsort(labels, kind="stable")
+            classes = labels[order]
+            parts[self.coordinator] = known | {"class_order": order.tolist()}
+        places: dict[str, tuple[int, ...]] = {}
+        n_columns = 0
+        for party, names in self.columns.items():
+            places[party] = tuple(range(n_columns, n_columns + len(names)))
+            n_columns += len(names)
+        layout = files.Layout(self.coordinator, places, None, from_federation=True)
+        files.write_model(directory, self.params, parts, layout, classes, tuple(self.columns))
+
+
+def parts_of_model(nodes: Mapping[str, Sequence[Role]]) -> dict[str, State]:
+    """Parts of a trained model that belong to the parties here, if the method leaves one."""
+    return {
+        party: role.part_state()
+        for party, roles in nodes.items()
+        for role in roles
+        if hasattr(role, "part_state")
+    }
+
+
+_ROLE = "chain"
+_PARTS = frozenset({"run", "job", "data", "state"})
+
+
+class StepFiles:
+    """Finished steps of one party, the last two, bound to a job and to the party's data.
+
+    Parameters
+    ----------
+    place : Path or None
+        The party's directory; nothing is kept without one.
+    party, job, data : str
+        The job's and the data's digests are compared here and never sent.
+    """
+
+    def __init__(self, place: Path | None, party: str, job: str, data: str) -> None:
+        self._files = None if place is None else Checkpoints(place, party, _ROLE)
+        self._party = party
+        self._job = job
+        self._data = data
+
+    def found(self) -> StepsDone:
+        """What can be gone on from; refuses the steps of another job or of other data."""
+        if self._files is None:
+            return StepsDone("", (), keeps=False)
+        steps = self._files.readable_units(_PARTS)
+        if not steps:
+            return StepsDone("", (), keeps=True)
+        return StepsDone(str(self._checked(steps[-1])["run"]), tuple(steps), keeps=True)
+
+    def save(self, run: str, step: int, state: State) -> None:
+        """Note that a step is finished, in a run that keeps anything."""
+        if self._files is not None and run:
+            header = {"run": run, "job": self._job, "data": self._data}
+            self._files.save(step, {**header, "state": state})
+
+    def load(self, step: int) -> State:
+        """What there was after a step; later ones are about to be done again."""
+        assert self._files is not None  # noqa: S101 - there was something to go on from
+        state: State = self._checked(step)["state"]
+        self._files.forget_after(step)
+        return state
+
+    def left(self, step: int) -> tuple[list[str], int]:
+        """Parties and number of features that were left after a step."""
+        state = self._checked(step)["state"]
+        return list(state["parties"]), int(state["n_features"])
+
+    def clear(self) -> None:
+        """Forget the run."""
+        if self._files is not None:
+            self._files.clear()
+
+    def _checked(self, step: int) -> State:
+        assert self._files is not None  # noqa: S101 - asked for files that are there
+        saved = self._files.load(step)
+        if not set(saved) >= _PARTS:
+            raise self._files.unreadable(step)
+        if saved["job"] != self._job:
+            raise ParameterError(
+                "The finished steps belong to another job.",
+                "An interrupted run continues with the settings it began with.",
+                "Restore the job, or choose another checkpoint directory to start again.",
+            )
+        if saved["data"] != self._data:
+            raise AlignmentError(
+                f"The data of party {self._party!r} is not what it was at the checkpoint.",
+                "An interrupted run continues on the same rows and columns.",
+                "Restore the data, or remove the checkpoints of all parties and start again.",
+            )
+        return saved
+
+
+def step_place(place: Path, number: int) -> Path:
+    """Where a step that is not finished keeps its own checkpoints."""
+    return place / f"step-{number}"
+
+
+def forget_places(place: Path, n_steps: int) -> None:
+    """Remove the directories of finished steps, which are empty."""
+    for number in range(1, n_steps + 1):
+        with contextlib.suppress(OSError):
+            step_place(place, number).rmdir()
+
+
+def digest_of(part: Part | None, task: str) -> str:
+    """Digest of a party's columns, labels and ids; it stays with the party."""
+    if part is None:
+        return ""
+    target = part.target(task, fewest_classes=1)
+    ids = b"" if part.ids is None else "\n".join(part.ids.tolist()).encode()
+    return fingerprint(part.table, target) + hashlib.sha256(ids).hexdigest()

@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.errors import BadFrame
-from fedsift.jobs.setup_messages import COORDINATOR, NEUTRAL, PARTICIPANT
-from fedsift.methods.needs import ResultNeeds
+from fedsift.jobs.setup_terms import COORDINATOR, NEUTRAL, PARTICIPANT
+from fedsift.methods.checks import ResultNeeds
 from fedsift.protocol import (
     DrivingRole,
     Message,
@@ -41,7 +41,7 @@ from fedsift.protocol import (
     handles,
     message,
 )
-from fedsift.protocol.network import errors_belong_to
+from fedsift.protocol.role import errors_belong_to
 
 Facts = dict[str, Any]
 """What a role knows at the end, as :meth:`Role.facts` gives it."""
@@ -71,7 +71,6 @@ class RemarksWanted(Message, frozen=True):
     flow=_UP,
     reveals="remarks: how many columns are constant, mostly missing or like an id, have missing "
     "values or too small bins, and which ones do in VF-PS",
-    allowed_by_default=True,
 )
 class Remarks(Message, frozen=True):
     """Fixed sentences with counts: on the table, and on what the method did with it."""
@@ -88,7 +87,6 @@ class OrderWanted(Message, frozen=True):
 @message(
     flow=_UP,
     reveals="named-scores: which of the sender's features each score belongs to",
-    allowed_by_default=True,
 )
 class SecretOrder(Message, frozen=True):
     """Position in the method's messages to position in the outline."""
@@ -105,7 +103,6 @@ class GatesWanted(Message, frozen=True):
     flow=_UP,
     reveals="named-gates: mean of the gate of every feature by name, or what leaving it out costs, "
     "and which were selected",
-    allowed_by_default=True,
 )
 class NamedGates(Message, frozen=True):
     """Gates and selected features, in the order of the outline."""

@@ -11,8 +11,7 @@ and its ledger are the same too; there everything is checked once before the fir
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, cast
@@ -20,18 +19,17 @@ from typing import Any, cast
 import msgspec
 
 from fedsift.crypto import psi
+from fedsift.data.federation import JointFederation
 from fedsift.data.ids import Ids
-from fedsift.data.part import Part
+from fedsift.data.part import Part, load_anonymous
 from fedsift.data.remarks import remarks_on
-from fedsift.data.remote_table import JointFederation
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
-from fedsift.engine.observer import Watching, as_observer
-from fedsift.engine.outcome import sum_timings
-from fedsift.errors import DataError, MissingPackage
+from fedsift.engine.observer import Watching, as_observer, merge_traffic, sum_timings
 from fedsift.jobs import align, collect, setup
+from fedsift.jobs.history import JobRecord
 from fedsift.jobs.setup_terms import Agreed, Seat, messages_used
-from fedsift.jobs.spec import JointJob
-from fedsift.jobs.tables import (
+from fedsift.jobs.spec import (
+    JointJob,
     Rows,
     joint_federation,
     remarks_of,
@@ -44,10 +42,12 @@ from fedsift.methods.execution import (
     PreparedRun,
     execute,
     facts_of,
+    make_plan,
     replace_remote_roles,
+    with_prices,
 )
-from fedsift.methods.release import with_prices
 from fedsift.protocol import Message, Policy, Protocol, Role
+from fedsift.protocol.commitments import sign_result
 from fedsift.protocol.message import Declaration
 from fedsift.protocol.policy import (
     OPEN,
@@ -59,7 +59,7 @@ from fedsift.protocol.policy import (
 )
 from fedsift.protocol.protocol import placement_of
 from fedsift.protocol.resume import forget_finished
-from fedsift.result import SelectionResult, Traffic, TrafficRow
+from fedsift.result import SelectionResult
 
 _Phase = tuple[Protocol, tuple[type[Message], ...], Mapping[str, Any]]
 """A protocol, the messages of it that are used, and the roles of all parties."""
@@ -80,14 +80,21 @@ class LocalParty:
     load : callable, optional
         Reads the party's data; a party without data has none.
     policy : Policy
+    record : JobRecord, optional
+        Where the party keeps a history: its record of this job.
     """
 
     load: Callable[[], Part] | None = None
     policy: Policy = OPEN
+    record: JobRecord | None = None
 
     def __post_init__(self) -> None:
         if self.load is not None and self.policy.anonymous_names:
-            object.__setattr__(self, "load", partial(_load_anonymous, self.load))
+            object.__setattr__(self, "load", partial(load_anonymous, self.load))
+
+    def read_once(self) -> LocalParty:
+        """The same party, whose data is read when it is first needed, and only then."""
+        return self if self.load is None else replace(self, load=cache(self.load))
 
     @classmethod
     def of(cls, part: Part, policy: Policy | None = None) -> LocalParty:
@@ -96,15 +103,41 @@ class LocalParty:
 
 
 def run_joint(
-    job: JointJob,
-    homes: Mapping[str, LocalParty],
-    engine: Engine = LOCAL_ENGINE,
-    *,
-    observer: Watching = None,
-    selector: Any = None,
-    keep_own: Callable[[str, dict[str, Any]], None] | None = None,
+    job: JointJob, homes: Mapping[str, LocalParty], engine: Engine = LOCAL_ENGINE, **options: Any
 ) -> SelectionResult | None:
-    """Run this site's part of a job.
+    """Run this site's part of a job; options are those of :class:`JointRun`.
+
+    The result is at the site of the coordinator.
+    """
+    return JointRun(job, homes, engine, **options).run()
+
+
+def plan_joint(
+    job: JointJob, homes: Mapping[str, LocalParty], *, simulated: bool = True
+) -> tuple[JointFederation, Plan]:
+    """Who will learn what if the job runs; needs all parties here, and sends nothing.
+
+    Parameters
+    ----------
+    job : JointJob
+    homes : mapping of party to LocalParty
+        All parties with data.
+    simulated : bool
+        False for a job whose parties will be at other sites.
+
+    Returns
+    -------
+    federation : JointFederation
+        As the run will have it.
+    plan : Plan
+    """
+    run = JointRun(job, homes, LOCAL_ENGINE)
+    run.simulated = simulated
+    return run.plan()
+
+
+class JointRun:
+    """One run at one site.
 
     Parameters
     ----------
@@ -120,29 +153,14 @@ def run_joint(
         Made by ``job.selector()``, for a caller who wants to keep it; fitted at the coordinator.
     keep_own : callable, optional
         Given what each party at home may keep of the run for itself.
+    settled : bool
+        Whether the whole job has been checked before.
 
-    Returns
-    -------
-    result : SelectionResult or None
-        At the site of the coordinator.
+    Attributes
+    ----------
+    simulated : bool
+        Whether all parties belong to whoever runs it; otherwise a seed drives public draws only.
     """
-    return JointRun(job, homes, engine, observer, selector, keep_own).run()
-
-
-def plan_joint(job: JointJob, homes: Mapping[str, LocalParty]) -> tuple[JointFederation, Plan]:
-    """Who will learn what if the job runs; needs all parties here, and sends nothing.
-
-    Returns
-    -------
-    federation : JointFederation
-        As the run will have it.
-    plan : Plan
-    """
-    return JointRun(job, homes, LOCAL_ENGINE).plan()
-
-
-class JointRun:
-    """One run at one site; ``settled`` if the whole job has been checked before."""
 
     def __init__(
         self,
@@ -157,6 +175,7 @@ class JointRun:
         self._job = job
         self._settled = settled
         self._engine = engine
+        self.simulated = engine.home is None
         self._observer = as_observer(observer)
         self._keep_own = keep_own
         self._selector = job.selector() if selector is None else selector
@@ -164,7 +183,7 @@ class JointRun:
         everybody = [*job.parties, *([] if job.neutral is None else [job.neutral])]
         at_home = everybody if engine.home is None else engine.home
         self._homes = {
-            party: _read_once(homes.get(party, LocalParty()))
+            party: homes.get(party, LocalParty()).read_once()
             for party in everybody
             if party in at_home
         }
@@ -177,18 +196,21 @@ class JointRun:
 
     def run(self) -> SelectionResult | None:
         """Run all phases."""
-        if self._engine.home is None and not self._settled:
-            with warnings.catch_warnings():
-                # The run itself warns too.
-                warnings.simplefilter("ignore", UserWarning)
-                self.plan()
+        checked = self._engine.home is None and not self._settled
+        if checked:
+            self.plan()  # with all tables here, the method is prepared as it will run
         agreed, parts = self.set_up()
         parts = self._aligned(agreed, parts)
         federation = joint_federation(self._terms, agreed, parts)
-        prepared = self.prepared = self._prepare(agreed, federation)
-        outcome = self._execute(prepared)
+        if not checked:
+            self.prepared = self._prepare(self._selector, agreed, federation)
+        prepared = cast("PreparedRun", self.prepared)
+        limit = self._job.timeout_seconds
+        outcome = execute(prepared, timeout_seconds=limit, engine=self._engine, checked=checked)
+        self._outcomes.append(outcome)
         own = facts_of(prepared.nodes)
         found = self._collect(agreed, parts, own)
+        record = None if self._settled else self._engine.close_record(self._job.coordinator)
         # Not before: a run that breaks off while facts are collected can still be resumed.
         forget_finished(prepared.nodes)
         self._keep_facts(agreed, parts, own)
@@ -197,7 +219,8 @@ class JointRun:
         known = [(party, facts) for party, facts in own if party == self._job.coordinator]
         known += ((party, one.facts) for party, one in found.items())
         self._selector.keep_result(prepared, outcome, known)
-        return self._completed(self._selector.result_, federation, parts, found)
+        result = self._completed(self._selector.result_, federation, parts, found)
+        return result if self._settled else sign_result(result, record)
 
     def plan(self) -> tuple[JointFederation, Plan]:
         """Check everything that can be checked without a message."""
@@ -213,6 +236,7 @@ class JointRun:
         plan = self._checked(agreed, federation)
         for party, part in parts.items():
             check_rows(party, self._homes[party].policy, part.n_rows)
+        self._note_plan(plan)
         on_data = remarks_on(federation.tables, [federation.target])
         return replace(federation, warnings=(*on_data, *remarks)), plan
 
@@ -241,14 +265,16 @@ class JointRun:
             return {}
         ids = {party: parts[party].ids if party in parts else None for party in self._job.parties}
         policies = {party: home.policy for party, home in self._homes.items()}
-        if self._engine.home is None and not _has_psi():
+        if self._engine.home is None and not psi.is_installed():
             rows = rows_in_common(
                 {p: _ids(part) for p, part in parts.items()}, self._job.coordinator
             )
             self._remarks.append(_IN_THE_CLEAR)
+            for party, record in self._records.items():
+                record.admit(rows[party])
         else:
             psi.library()
-            nodes = align.build_nodes(ids, self._job.coordinator, policies)
+            nodes = align.build_nodes(ids, self._job.coordinator, policies, self._records)
             self._run_phase(align.PROTOCOL, align.PROTOCOL.messages, nodes)
             rows = {party: nodes[party][0].facts()["rows"] for party in parts}
         n_common = len(next(iter(rows.values()))) if rows else 0
@@ -259,16 +285,13 @@ class JointRun:
         rows = self.match_rows(agreed, parts)
         return {party: part.take(rows[party]) for party, part in parts.items()} if rows else parts
 
-    def _prepare(self, agreed: Agreed, federation: JointFederation) -> PreparedRun:
+    def _prepare(self, selector: Any, agreed: Agreed, federation: JointFederation) -> PreparedRun:
         """The method, with stand-ins for the roles of parties at other sites."""
-        self._selector.set_params(policy=self._policies(agreed))
-        prepared: PreparedRun = self._selector.prepare(federation, observer=self._observer)
+        selector.set_params(policy=self._policies(agreed))
+        prepared: PreparedRun = selector.prepare(
+            federation, simulated=self.simulated, observer=self._observer
+        )
         return replace(prepared, nodes=replace_remote_roles(prepared.nodes, self._engine.home))
-
-    def _execute(self, prepared: PreparedRun) -> Outcome:
-        outcome = execute(prepared, timeout_seconds=self._job.timeout_seconds, engine=self._engine)
-        self._outcomes.append(outcome)
-        return outcome
 
     def _collect(
         self, agreed: Agreed, parts: Mapping[str, Part], own: Facts
@@ -288,7 +311,7 @@ class JointRun:
                     party, part.feature_names, facts.get(party, {}), remarks_of(part)
                 )
         nodes = collect.build_nodes(coordinator, neutral, self._job.parties, here)
-        outcome = self._run_phase(collect.PROTOCOL, self._after(agreed)[1], nodes)
+        outcome = self._run_phase(collect.PROTOCOL, self._after(agreed.features)[1], nodes)
         found: dict[str, collect.Found] | None = outcome.value
         return found
 
@@ -321,14 +344,29 @@ class JointRun:
 
     def _seats(self, reviewing: bool) -> dict[str, Seat]:
         review = self._review if reviewing else None
-        return {p: Seat(home.policy, home.load, review) for p, home in self._homes.items()}
+        phases = (*self._before(), self._after(self._job.parties))
+        sends = [pair for phase in phases for pair in self._foreseen(*phase)[0]]
+        return {p: Seat(home.policy, home.load, review, sends) for p, home in self._homes.items()}
 
     def _review(self, agreed: Agreed) -> None:
         """See whether all of it fits, at a site, before anything is sent that depends on values."""
         if self._terms.aligned:
             psi.library()
         loaded = {p: home.load() for p, home in self._homes.items() if home.load is not None}
-        self._checked(agreed, joint_federation(self._terms, agreed, self._in_use(loaded)))
+        federation = joint_federation(self._terms, agreed, self._in_use(loaded))
+        self._note_plan(self._checked(agreed, federation))
+
+    def _note_plan(self, plan: Plan) -> None:
+        """Write down what will be revealed, and over which rows unless they are matched later."""
+        for record in self._records.values():
+            record.note_plan(plan.disclosures)
+            if not self._terms.aligned:
+                record.admit()
+
+    @property
+    def _records(self) -> dict[str, JobRecord]:
+        """The records of the parties at home that keep one."""
+        return {p: home.record for p, home in self._homes.items() if home.record is not None}
 
     def _in_use(self, parts: dict[str, Part]) -> dict[str, Part]:
         """Rows of the parties here that the method will see, as far as that is known."""
@@ -336,11 +374,12 @@ class JointRun:
 
     def _checked(self, agreed: Agreed, federation: JointFederation) -> Plan:
         """The plan of all phases, if settings, data and policies allow it."""
-        policies = self._policies(agreed)
-        planning = self._job.selector(policy=policies)
-        plan: Plan = planning.plan(federation)
+        # Elsewhere rows are matched later, and the method is prepared again with those in common.
+        selector = self._selector if self._engine.home is None else self._job.selector()
+        self.prepared = self._prepare(selector, agreed, federation)
+        plan = make_plan(self.prepared)
         before = [self._foreseen(*phase) for phase in self._before()]
-        after = self._foreseen(*self._after(agreed))
+        after = self._foreseen(*self._after(agreed.features))
         own = {party: home.policy for party, home in self._homes.items()}
         sent = [pair for sends, _ in (*before, after) for pair in sends if pair[0] in own]
         check_before(self._job.method, own, sent, security_bits=plan.security_bits)
@@ -360,17 +399,17 @@ class JointRun:
         phases: list[_Phase] = [
             (setup.PROTOCOL, messages_used(terms), setup.build_nodes(terms, {}))
         ]
-        if terms.aligned and (self._engine.home is not None or _has_psi()):
+        if terms.aligned and (self._engine.home is not None or psi.is_installed()):
             nodes = align.build_nodes(dict.fromkeys(job.parties), job.coordinator)
             phases.append((align.PROTOCOL, align.PROTOCOL.messages, nodes))
         return phases
 
-    def _after(self, agreed: Agreed) -> _Phase:
-        """The collection of facts."""
+    def _after(self, owners: Iterable[str]) -> _Phase:
+        """The collection of facts from the owners of features."""
         job = self._job
         used = collect.messages_used(
             self._asked,
-            participants=any(party != job.coordinator for party in agreed.features),
+            participants=any(party != job.coordinator for party in owners),
             neutral=job.neutral not in (None, job.coordinator),
         )
         nodes = collect.build_nodes(job.coordinator, job.neutral, job.parties, {})
@@ -383,7 +422,11 @@ class JointRun:
             party: (
                 self._homes[party].policy
                 if party in self._homes
-                else RemotePolicy(choices=choices, granted=frozenset(agreed.allowed.get(party, ())))
+                else RemotePolicy(
+                    choices=choices,
+                    granted=frozenset(agreed.allowed.get(party, ())),
+                    min_class_size=agreed.min_class_size,
+                )
             )
             for party in self._job.parties
         }
@@ -445,45 +488,3 @@ def _ids(part: Part) -> Ids:
 def _known(role: _SetupRole) -> Agreed:
     assert role.agreed is not None  # noqa: S101 - setup ends when all have agreed
     return role.agreed
-
-
-def _load_anonymous(load: Callable[[], Part]) -> Part:
-    """Read a table whose names stay at home, also those in what may be wrong with it."""
-    try:
-        return load().anonymous()
-    except DataError as error:
-        raise DataError(
-            "A party's table cannot be used.",
-            "The party keeps the names of its columns, so only its own checks say what is wrong.",
-            "Have that party check its table, with 'fedsift deploy party' or 'fedsift plan'.",
-        ) from error
-
-
-def _read_once(home: LocalParty) -> LocalParty:
-    """A home whose data is read when it is first needed, and only then."""
-    return home if home.load is None else replace(home, load=cache(home.load))
-
-
-def _has_psi() -> bool:
-    try:
-        psi.library()
-    except MissingPackage:
-        return False
-    return True
-
-
-def merge_traffic(parts: list[Traffic]) -> Traffic:
-    """Traffic of all phases; rows of the same message between the same parties are one."""
-    rows: dict[tuple[str, str, str], list[int]] = {}
-    for traffic in parts:
-        for row in traffic.rows:
-            counts = rows.setdefault((row.message, row.sender, row.receiver), [0, 0, 0])
-            for place, count in enumerate((row.messages, row.n_bytes, row.ciphertexts)):
-                counts[place] += count
-    return Traffic(
-        rounds=sum(traffic.rounds for traffic in parts),
-        messages=sum(traffic.messages for traffic in parts),
-        n_bytes=sum(traffic.n_bytes for traffic in parts),
-        ciphertexts=sum(traffic.ciphertexts for traffic in parts),
-        rows=tuple(TrafficRow(*key, *counts) for key, counts in rows.items()),
-    )

@@ -8,7 +8,8 @@ neutral
 Roles     *coordinator* (drives), *participant* (every other party with data), *neutral* (no data).
 Adversary Honest but curious. A coordinator that lies about the job is refused by the fingerprint;
 one
-          that swaps keys while the secret of the words is dealt can learn categories by guessing.
+          that swaps keys while the secret of the words is dealt, by the proofs that keys carry
+          between organisations (:mod:`fedsift.crypto.identity`).
 
 Who learns what
   coordinator    of every party: number of rows, names of features, kind of labels. It needs the
@@ -28,38 +29,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from fedsift.crypto import shuffle
+from fedsift.crypto.identity import addressed
 from fedsift.crypto.masking import MaskingKey
+from fedsift.crypto.wire import PublicKeys
 from fedsift.data.alignment import lacks_ids
 from fedsift.data.part import Part
 from fedsift.data.target import Target
 from fedsift.errors import FileProblem, PartyError
-from fedsift.jobs.setup_messages import (
+from fedsift.jobs.setup_terms import (
+    CLASSES,
     COORDINATOR,
     MESSAGES,
     NEUTRAL,
+    NO_LABELS,
+    NUMBERS,
+    ONE_CLASS,
     PARTICIPANT,
+    Agreed,
     Agreement,
     Briefing,
     HolderAgreement,
     HolderInvitation,
     Invitation,
     OwnOutline,
+    Seat,
     SecretDealt,
     SecretWanted,
+    Terms,
     WordNumbers,
     Words,
     WordsWanted,
-)
-from fedsift.jobs.setup_terms import (
-    CLASSES,
-    NO_LABELS,
-    NUMBERS,
-    ONE_CLASS,
-    Agreed,
-    Seat,
-    Terms,
     agreed_on,
     another_outline,
     check_classes,
@@ -82,8 +84,8 @@ from fedsift.protocol import (
     Role,
     handles,
 )
-from fedsift.protocol.network import errors_belong_to
 from fedsift.protocol.policy import check_before, check_rows
+from fedsift.protocol.role import errors_belong_to
 
 
 class _Attendee:
@@ -107,7 +109,9 @@ class _Attendee:
         """Read the own data, look at its labels, and see whether the policy allows the job."""
         terms, policy = self._terms, self._seat.policy
         # What encryption and bins the job needs is known only once its settings are.
-        check_before(terms.method, {self.party: policy}, (), security_bits=policy.min_security_bits)
+        sends = [pair for pair in self._seat.sends if pair[0] == self.party]
+        bits = policy.min_security_bits
+        check_before(terms.method, {self.party: policy}, sends, security_bits=bits)
         assert self._seat.load is not None  # noqa: S101 - asked of parties with data only
         try:
             self._part = self._seat.load()
@@ -142,7 +146,7 @@ class _Attendee:
         """Number of own classes, if a setting depends on it."""
         return self._n_classes if self._terms.wanted.n_classes else 0
 
-    def outline(self, key: MaskingKey | None = None) -> OwnOutline:
+    def outline(self, key: PublicKeys | None = None) -> OwnOutline:
         """What others may know of the own part."""
         table = self.part.table
         common = self._terms.setting == "horizontal"
@@ -153,7 +157,8 @@ class _Attendee:
             tuple(column.name for column in columns if column.kind == "categorical"),
             self._labels,
             self._allows(),
-            key.public if key is not None and self._terms.numbers_words else None,
+            key if self._terms.numbers_words else None,
+            self._seat.policy.smallest_class,
         )
 
     def words(self) -> dict[str, tuple[str, ...]]:
@@ -176,6 +181,8 @@ class _Attendee:
 
     def settle(self, agreed: Agreed) -> None:
         """Look at the whole job once more, then keep what was agreed."""
+        if agreed.min_class_size < self._seat.policy.smallest_class:
+            raise another_outline(self.party)
         if self._seat.review is not None:
             self._seat.review(agreed)
         self.agreed = agreed
@@ -186,9 +193,12 @@ class Participant(_Attendee, Role, name=PARTICIPANT):
 
     def __init__(self, party: str, terms: Terms, seat: Seat) -> None:
         super().__init__(party, terms, seat)
-        self._key = MaskingKey.generate()
         self._secret = b""
         self._coordinator_rows, self._told_labels = 0, (NO_LABELS, 0)
+
+    @cached_property
+    def _key(self) -> MaskingKey:
+        return MaskingKey.generate()
 
     @handles(Invitation)
     async def introduce(self, ask: Invitation, net: Network) -> OwnOutline:
@@ -196,7 +206,7 @@ class Participant(_Attendee, Role, name=PARTICIPANT):
         check_same(self.party, self._terms, ask.version, ask.job)
         with self.clock("prepare"):
             self.open_part()
-        return self.outline(self._key)
+        return self.outline(self._key.announce(net, net.members(PARTICIPANT)))
 
     @handles(HolderInvitation)
     async def introduce_to_holder(self, ask: HolderInvitation, net: Network) -> OwnOutline:
@@ -211,14 +221,17 @@ class Participant(_Attendee, Role, name=PARTICIPANT):
     async def deal(self, ask: SecretWanted, net: Network) -> SecretDealt:
         """Make the secret of the words and seal it for everybody else."""
         self._secret = self.secret()
-        sealed = {p: shuffle.deal(self._secret, self._key, key) for p, key in ask.keys.items()}
+        sealed = {
+            p: shuffle.deal(self._secret, self._key, net, p, key) for p, key in ask.keys.items()
+        }
         return SecretDealt(sealed)
 
     @handles(WordsWanted)
     async def tell_words(self, ask: WordsWanted, net: Network) -> Words:
         """Digests of the own categories and classes."""
         if ask.dealer is not None and ask.sealed is not None:
-            self._secret = shuffle.receive(ask.sealed, self._key, ask.dealer)
+            dealer = net.members(PARTICIPANT)[0]
+            self._secret = shuffle.receive(ask.sealed, self._key, net, dealer, ask.dealer)
         if not self._secret:
             # Digests without a secret would be as good as the words.
             raise no_secret()
@@ -234,7 +247,8 @@ class Participant(_Attendee, Role, name=PARTICIPANT):
         labels = CLASSES if self._labels == ONE_CLASS else self._labels
         rows, allowed = {self.party: self.part.n_rows}, dict(told.allowed)
         with self.clock("prepare"):
-            self.settle(Agreed(len(own), features, rows, labels, 0, allowed, told.columns))
+            agreed = Agreed(len(own), features, rows, labels, 0, allowed, told.columns)
+            self.settle(replace(agreed, min_class_size=told.min_class_size))
 
     @handles(HolderAgreement)
     async def agree_with_holder(self, told: HolderAgreement, net: Network) -> None:
@@ -246,7 +260,8 @@ class Participant(_Attendee, Role, name=PARTICIPANT):
         rows = {self._terms.coordinator: self._coordinator_rows, self.party: self.part.n_rows}
         allowed = dict(told.allowed)
         with self.clock("prepare"):
-            self.settle(Agreed(told.n_features, features, rows, *self._told_labels, allowed))
+            agreed = Agreed(told.n_features, features, rows, *self._told_labels, allowed)
+            self.settle(replace(agreed, min_class_size=told.min_class_size))
 
     @handles(WordNumbers)
     async def take_numbers(self, told: WordNumbers, net: Network) -> None:
@@ -277,6 +292,7 @@ class Neutral(Role, name=NEUTRAL):
             told.labels,
             told.n_classes,
             dict(told.allowed),
+            min_class_size=told.min_class_size,
         )
         if self._seat.review is not None:
             self._seat.review(agreed)
@@ -316,8 +332,9 @@ class Coordinator(_Attendee, DrivingRole, name=COORDINATOR):
     def _agreement(self, agreed: Agreed) -> Agreement | HolderAgreement:
         allowed = dict(agreed.allowed)
         if self._seat.load is None:
-            return Agreement(agreed.columns, allowed)
-        return HolderAgreement(tuple(agreed.features), agreed.n_features, allowed)
+            return Agreement(agreed.columns, allowed, agreed.min_class_size)
+        features, smallest = tuple(agreed.features), agreed.min_class_size
+        return HolderAgreement(features, agreed.n_features, allowed, smallest)
 
     def _briefing(self, agreed: Agreed) -> Briefing:
         return Briefing(
@@ -329,6 +346,7 @@ class Coordinator(_Attendee, DrivingRole, name=COORDINATOR):
             tuple(agreed.features),
             agreed.n_features,
             dict(agreed.allowed),
+            agreed.min_class_size,
         )
 
     async def _number_words(self, outlines: Mapping[str, OwnOutline], net: Network) -> None:
@@ -338,14 +356,14 @@ class Coordinator(_Attendee, DrivingRole, name=COORDINATOR):
         dealer, *others = parties
         if set(keys) != set(parties):
             raise another_outline(", ".join(set(parties) - set(keys)))
-        wanted = SecretWanted({party: keys[party] for party in others})
+        wanted = SecretWanted({party: addressed(keys, dealer)[party] for party in others})
         (dealt,) = await net.ask(PARTICIPANT, {dealer: wanted}, SecretDealt)
         asks = {dealer: WordsWanted(None, None)}
         for party in others:
             with errors_belong_to(dealer, "SecretWanted", 2):
                 if party not in dealt.sealed:
                     raise no_secret()
-            asks[party] = WordsWanted(keys[dealer], dealt.sealed[party])
+            asks[party] = WordsWanted(addressed(keys, party)[dealer], dealt.sealed[party])
         replies = await net.ask(PARTICIPANT, asks, Words)
         for party, words in zip(parties, replies, strict=True):
             with errors_belong_to(party, "WordsWanted", 3):

@@ -1,33 +1,23 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a meeting is about: the job as every site knows it, and what a site knows afterwards."""
+"""What a setup is about: its messages, the job as every site knows it, and what it knows then."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from fedsift.crypto.wire import Ciphertexts, PublicKeys
+from fedsift.data.federation import RemoteTable
 from fedsift.data.horizontal import different_kinds, refuse_other_columns
 from fedsift.data.part import LABEL, Part
-from fedsift.data.remote_table import RemoteTable
 from fedsift.data.vertical import different_rows, refuse_unknown_categorical
 from fedsift.errors import Disagreement, ParameterError, PartyError, ValueProblem
-from fedsift.jobs.setup_messages import (
-    Agreement,
-    Briefing,
-    HolderAgreement,
-    HolderInvitation,
-    Invitation,
-    OwnOutline,
-    SecretDealt,
-    SecretWanted,
-    WordNumbers,
-    Words,
-    WordsWanted,
-)
 from fedsift.jobs.setup_words import Codes
-from fedsift.methods.needs import SetupNeeds
-from fedsift.protocol import Message, Policy
+from fedsift.methods.checks import SetupNeeds
+from fedsift.protocol import Message, Policy, PublicArray, message
+from fedsift.protocol.message import Declaration
+from fedsift.protocol.policy import SMALLEST_CLASS
 
 NO_LABELS, CLASSES, ONE_CLASS, NUMBERS = "none", "classes", "one class", "numbers"
 
@@ -97,6 +87,8 @@ class Agreed:
     allowed : mapping of party to kinds
     columns : tuple of str
         Common order of columns that all share.
+    min_class_size : int
+        Fewest rows of a class of the label, by the strictest policy.
     codes : mapping of party to codes and size by list of words
         Of the parties that are at home here.
     """
@@ -109,6 +101,7 @@ class Agreed:
     allowed: Mapping[str, tuple[str, ...]]
     columns: tuple[str, ...] = ()
     codes: Mapping[str, Mapping[str, tuple[Codes, int]]] = field(default_factory=dict)
+    min_class_size: int = SMALLEST_CLASS
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,11 +115,14 @@ class Seat:
     policy : Policy
     review : callable, optional
         Checks the job against policy and data once its settings are known, and raises to refuse.
+    sends : sequence of (party, Declaration)
+        What the job will disclose whatever its settings are; checked before the first message.
     """
 
     policy: Policy
     load: Callable[[], Part] | None = None
     review: Callable[[Agreed], None] | None = None
+    sends: Sequence[tuple[str, Declaration]] = ()
 
 
 def messages_used(terms: Terms) -> tuple[type[Message], ...]:
@@ -168,7 +164,9 @@ def agreed_on(terms: Terms, outlines: Mapping[str, OwnOutline], n_classes: int) 
         if kinds == {ONE_CLASS} and not terms.numbers_words:
             raise one_class()
     allowed = {party: outlines[party].allows for party in terms.parties}
-    return Agreed(n_features, features, rows, labels, n_classes, allowed, columns)
+    smallest = max(outlines[party].min_class_size for party in terms.parties)
+    agreed = Agreed(n_features, features, rows, labels, n_classes, allowed, columns)
+    return replace(agreed, min_class_size=smallest)
 
 
 def check_classes(sizes: Mapping[str, int]) -> None:
@@ -249,3 +247,155 @@ def one_class() -> ValueProblem:
         "At least two classes are needed to judge features.",
         "Check that the right label is used and that no filter removed the other classes.",
     )
+
+
+COORDINATOR, PARTICIPANT, NEUTRAL = "coordinator", "participant", "neutral"
+_DOWN, _UP = f"{COORDINATOR} -> {PARTICIPANT}", f"{PARTICIPANT} -> {COORDINATOR}"
+
+
+@message(flow=_DOWN, reveals="nothing: which job and which version of fedsift")
+class Invitation(Message, frozen=True):
+    """From a coordinator without data; asks what the receiver brings along."""
+
+    version: str
+    job: str
+
+
+@message(
+    flow=_DOWN,
+    reveals="outline: number of rows, and whether the labels are classes (how many, if a setting "
+    "depends on it) or numbers",
+)
+class HolderInvitation(Message, frozen=True):
+    """From a coordinator that is a party itself; asks what the receiver brings along."""
+
+    version: str
+    job: str
+    n_rows: int
+    labels: str
+    n_classes: int
+
+
+@message(
+    flow=_UP,
+    reveals="outline: number of rows, names of features and (where all need the same) which of "
+    "them are categories, and whether the labels are numbers, classes or a single class",
+)
+class OwnOutline(Message, frozen=True, omit_defaults=True):
+    """What a party brings along, and which of the disclosures that are a choice it allows.
+
+    ``min_class_size`` is what its policy says.
+    """
+
+    n_rows: int
+    features: tuple[str, ...]
+    categorical: tuple[str, ...]
+    labels: str
+    allows: tuple[str, ...]
+    key: PublicKeys | None
+    min_class_size: int = SMALLEST_CLASS
+
+
+@message(flow=_DOWN, reveals="nothing: the columns that all parties have, and what they allow")
+class Agreement(Message, frozen=True, omit_defaults=True):
+    """From a coordinator without data: what all sites compute the same settings from.
+
+    ``columns`` is the common order of columns; ``allowed`` lists the disclosures by choice that
+    each party allows; ``min_class_size`` is the strictest party's.
+    """
+
+    columns: tuple[str, ...]
+    allowed: dict[str, tuple[str, ...]]
+    min_class_size: int = SMALLEST_CLASS
+
+
+@message(
+    flow=_DOWN,
+    reveals="total-feature-count: number of features of all parties together, and who has any",
+)
+class HolderAgreement(Message, frozen=True, omit_defaults=True):
+    """From a coordinator that is a party itself: what all sites compute the same settings from."""
+
+    tables: tuple[str, ...]
+    n_features: int
+    allowed: dict[str, tuple[str, ...]]
+    min_class_size: int = SMALLEST_CLASS
+
+
+@message(
+    flow=f"{COORDINATOR} -> {NEUTRAL}",
+    reveals="outline: number of rows, number of features of all parties together, and whether the "
+    "labels are classes or numbers",
+)
+class Briefing(Message, frozen=True, omit_defaults=True):
+    """What a party without data needs to compute the same settings."""
+
+    version: str
+    job: str
+    n_rows: int
+    labels: str
+    n_classes: int
+    tables: tuple[str, ...]
+    n_features: int
+    allowed: dict[str, tuple[str, ...]]
+    min_class_size: int = SMALLEST_CLASS
+
+
+@message(flow=_DOWN, reveals="nothing: public keys of the other parties")
+class SecretWanted(Message, frozen=True):
+    """Asks one party to deal a secret that the coordinator does not learn."""
+
+    keys: dict[str, PublicKeys]
+
+
+@message(flow=_UP, reveals="nothing: sealed for the other parties")
+class SecretDealt(Message, frozen=True):
+    """The secret for each of the others."""
+
+    sealed: dict[str, Ciphertexts]
+
+
+@message(flow=_DOWN, reveals="nothing: passes on what another party sealed")
+class WordsWanted(Message, frozen=True):
+    """Asks for the categories and classes of the receiver, as digests under the secret."""
+
+    dealer: PublicKeys | None
+    sealed: Ciphertexts | None
+
+
+@message(
+    flow=_UP,
+    reveals="word-counts: how many categories and classes there are, and how many of them other "
+    "parties have too; the words themselves are under a secret the receiver does not know",
+)
+class Words(Message, frozen=True):
+    """Digests by column, two words each."""
+
+    digests: dict[str, PublicArray]
+
+
+@message(
+    flow=_DOWN,
+    reveals="word-counts: how many categories and classes all parties have together",
+    about=PARTICIPANT,
+)
+class WordNumbers(Message, frozen=True):
+    """Common numbers of the receiver's own words, and how many there are, by column."""
+
+    codes: dict[str, PublicArray]
+    sizes: dict[str, int]
+
+
+MESSAGES = (
+    Invitation,
+    HolderInvitation,
+    OwnOutline,
+    Briefing,
+    Agreement,
+    HolderAgreement,
+    SecretWanted,
+    SecretDealt,
+    WordsWanted,
+    Words,
+    WordNumbers,
+)

@@ -4,22 +4,32 @@
 
 Where a party's table lies, what its key is and what it allows is each site's own business. The text
 is canonical, so that its digest names the job: sites that have another one do not talk.
+
+Here is also the federation as one site knows it: own parts are real, others are outlines.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from fedsift import __version__
 from fedsift.config.job import CHAIN, SETTINGS, TASKS, Job
 from fedsift.config.steps import PREDICT, TRAIN, UNLABELLED
 from fedsift.config.toml import fits
-from fedsift.data.parties import check_names
-from fedsift.errors import FedsiftError, JobError, PartyError
-from fedsift.jobs.setup_terms import Terms
+from fedsift.data.federation import JointFederation, RemoteTable, TargetOutline
+from fedsift.data.ids import Ids, check_names
+from fedsift.data.part import LABEL, Part, recoded_target
+from fedsift.data.remarks import remarks_on
+from fedsift.data.table import PartyTable
+from fedsift.data.target import Target
+from fedsift.errors import AlignmentError, FedsiftError, JobError, PartyError, ValueProblem
+from fedsift.jobs.setup_terms import NO_LABELS, NUMBERS, Agreed, Terms
 from fedsift.methods.registry import (
     Method,
     method_named,
@@ -27,6 +37,7 @@ from fedsift.methods.registry import (
     step_schema,
     training_method,
 )
+from fedsift.protocol.policy import add_budgets
 
 FORMAT = "fedsift-job/1"
 _MOST_PARTIES = 1000
@@ -164,6 +175,18 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             self, submitter="", resume=False, live=False, nonce="", timeout_seconds=None
         )
         return same.fingerprint
+
+    @property
+    def step_parameters(self) -> tuple[dict[str, Any], ...]:
+        """Parameters of all steps, or of the one method."""
+        return tuple(step.parameters for step in self.steps) or (self.parameters,)
+
+    @property
+    def budgets(self) -> tuple[float, float]:
+        """The sums of ``epsilon`` and ``release_epsilon`` over all steps."""
+        steps = self.step_parameters
+        epsilon, release = (add_budgets(steps, name) for name in ("epsilon", "release_epsilon"))
+        return epsilon or 0.0, release or 0.0
 
     @property
     def entry(self) -> Method:
@@ -348,3 +371,103 @@ def _bad(reason: str) -> JobError:
         f"A job of format {FORMAT} and version {__version__} is needed.",
         "Submit a job file with the same version of fedsift that the sites have.",
     )
+
+
+Rows = npt.NDArray[np.int64]
+
+
+def joint_federation(terms: Terms, agreed: Agreed, parts: Mapping[str, Part]) -> JointFederation:
+    """Put together what is at home and what was told about the rest.
+
+    Parameters
+    ----------
+    terms : Terms
+    agreed : Agreed
+        What this site knows since the meeting.
+    parts : mapping of party to Part
+        Those at home, with the rows that take part.
+    """
+    if terms.setting == "vertical":
+        return _vertical(terms, agreed, parts)
+    tables: dict[str, PartyTable] = {}
+    targets: dict[str, Target | None] = {}
+    for party in agreed.features:
+        codes = dict(agreed.codes.get(party, {}))
+        if party in parts:
+            table = parts[party].recoded(agreed.columns, codes).table
+            assert table is not None  # noqa: S101 - horizontal parties have columns
+            tables[party] = table
+        else:
+            tables[party] = RemoteTable(party, agreed.columns, agreed.n_rows.get(party, 0))
+        targets[party] = _target(agreed, parts.get(party), fewest_classes=1)
+        own = targets[party]
+        if own is not None and LABEL in codes:
+            targets[party] = recoded_target(own, *codes[LABEL])
+    return JointFederation(
+        "horizontal", tables, terms.parties, targets=targets, total_features=agreed.n_features
+    )
+
+
+def _vertical(terms: Terms, agreed: Agreed, parts: Mapping[str, Part]) -> JointFederation:
+    n_rows = next((part.n_rows for part in parts.values()), agreed.n_rows.get(terms.coordinator, 0))
+    tables: dict[str, PartyTable] = {}
+    for party, names in agreed.features.items():
+        own = parts[party].table if party in parts else None
+        tables[party] = RemoteTable(party, names, n_rows) if own is None else own
+    target = _target(agreed, parts.get(terms.coordinator), fewest_classes=2)
+    if target is not None and agreed.n_classes and target.n_classes != agreed.n_classes:
+        raise ValueProblem(
+            "A class of the label has no rows left among those that all parties have.",
+            f"The {agreed.n_classes} classes of the label are needed.",
+            "Join classes, or leave the rows of rare ones out.",
+        )
+    return JointFederation(
+        "vertical",
+        tables,
+        terms.parties,
+        label_holder=terms.label_party,
+        target=target,
+        total_features=agreed.n_features,
+    )
+
+
+def _target(agreed: Agreed, part: Part | None, *, fewest_classes: int) -> Target | None:
+    """Labels as agreed at the meeting, whatever some of the rows alone would look like."""
+    if agreed.labels == NO_LABELS:
+        return None
+    numbers = agreed.labels == NUMBERS
+    if part is None:
+        return TargetOutline("numbers" if numbers else "classes", agreed.n_classes)
+    task = "regression" if numbers else "classification"
+    return part.target(task, fewest_classes=fewest_classes)
+
+
+def rows_in_common(ids: Mapping[str, Ids], leader: str) -> dict[str, Rows]:
+    """Rows that all parties have, in the leader's order, found in the clear in this process."""
+    common = set(ids[leader].tolist()).intersection(*(own.tolist() for own in ids.values()))
+    if not common:
+        raise AlignmentError(
+            f"No id is common to all {len(ids)} parties.",
+            "At least one common row is needed.",
+            "Check that the same id is meant, and that it is written the same way.",
+        )
+    order = [text for text in ids[leader].tolist() if text in common]
+    rows = {}
+    for party, own in ids.items():
+        place = {text: row for row, text in enumerate(own.tolist())}
+        rows[party] = np.array([place[text] for text in order], dtype=np.int64)
+    return rows
+
+
+def rows_left_out(n_rows: Mapping[str, int], n_common: int) -> tuple[str, ...]:
+    """Remarks on parties whose rows do not all take part."""
+    return tuple(
+        f"Party {party!r} takes part with {n_common} of {rows} rows: those that all parties have."
+        for party, rows in n_rows.items()
+        if n_common < rows
+    )
+
+
+def remarks_of(part: Part) -> tuple[str, ...]:
+    """What is remarkable about one party's columns; counts only."""
+    return () if part.table is None else remarks_on({part.party: part.table}, [])

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from fedsift.config.toml import did_you_mean
 from fedsift.errors import MissingPackage, ParameterError
-from fedsift.lab.compare.cases import Floats, Mask, Pooled
+from fedsift.lab.compare.cases import Floats, Mask, PooledData
 from fedsift.lab.compare.judge import filled, fit_quietly
 
 _EPOCHS = 100
@@ -35,7 +35,7 @@ _CLIP = 5.0
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingRows:
     """What a peer is given.
 
     Parameters
@@ -79,7 +79,7 @@ class Peer:
     name: str
     package: str
     module: str
-    scores: Callable[[Training], Floats]
+    scores: Callable[[TrainingRows], Floats]
     counts: bool = True
 
 
@@ -119,14 +119,14 @@ def missing_package(peer: Peer) -> str:
 
 
 def peer_selection(
-    name: str, pooled: Pooled, rows: Any, labels: Any, wanted: int, seed: int
+    name: str, pooled: PooledData, rows: Any, labels: Any, wanted: int, seed: int
 ) -> Mask:
     """Features that a peer selects from pooled training rows.
 
     Parameters
     ----------
     name : str
-    pooled : Pooled
+    pooled : PooledData
     rows : ndarray of int
         Training rows.
     labels : ndarray
@@ -139,7 +139,7 @@ def peer_selection(
     need(peer)
     assert pooled.target is not None  # noqa: S101 - peers are not run without labels
     is_classes = pooled.target.kind == "classes"
-    training = Training(filled(pooled.X[rows]), labels, is_classes, seed, wanted)
+    training = TrainingRows(filled(pooled.X[rows]), labels, is_classes, seed, wanted)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what others deprecate is not for our users to mend
         columns = peer.scores(training)
@@ -152,20 +152,20 @@ def peer_selection(
     return mask
 
 
-def _f(given: Training) -> Floats:
+def _f(given: TrainingRows) -> Floats:
     from sklearn.feature_selection import f_classif, f_regression
 
     return np.asarray((f_classif if given.is_classes else f_regression)(given.X, given.y)[0])
 
 
-def _mi(given: Training) -> Floats:
+def _mi(given: TrainingRows) -> Floats:
     from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
     measure = mutual_info_classif if given.is_classes else mutual_info_regression
     return np.asarray(measure(given.X, given.y, random_state=given.seed))
 
 
-def _chi2(given: Training) -> Floats:
+def _chi2(given: TrainingRows) -> Floats:
     from sklearn.feature_selection import chi2
 
     low, high = given.X.min(axis=0), given.X.max(axis=0)
@@ -173,7 +173,7 @@ def _chi2(given: Training) -> Floats:
     return np.asarray(chi2(unit, given.y if given.is_classes else _quartiles(given.y))[0])
 
 
-def _variance(given: Training) -> Floats:
+def _variance(given: TrainingRows) -> Floats:
     from sklearn.feature_selection import VarianceThreshold
 
     # Columns come scaled, so only constant ones differ; ranges tell the others apart.
@@ -181,7 +181,7 @@ def _variance(given: Training) -> Floats:
     return np.asarray(threshold.variances_)
 
 
-def _boruta(given: Training) -> Floats:
+def _boruta(given: TrainingRows) -> Floats:
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     boruta, seed = _imported("boruta"), given.seed
@@ -193,7 +193,7 @@ def _boruta(given: Training) -> Floats:
     return np.where(ranks <= 2, -ranks, -np.inf)
 
 
-def _mrmr(given: Training) -> Floats:
+def _mrmr(given: TrainingRows) -> Floats:
     """Feature-engine says which columns it chose, not in which order; relevance orders the rest."""
     frame, places = _moving(given.X)
     scores = np.full(given.X.shape[1], -np.inf)
@@ -214,7 +214,7 @@ def _mrmr(given: Training) -> Floats:
     return scores
 
 
-def _mrmr_selection(given: Training) -> Floats:
+def _mrmr_selection(given: TrainingRows) -> Floats:
     import pandas as pd
 
     mrmr = _imported("mrmr")
@@ -236,7 +236,7 @@ def _moving(X: Floats) -> tuple[Any, npt.NDArray[np.intp]]:
     return pd.DataFrame(X[:, places], columns=[f"x{i}" for i in places]), places
 
 
-def _lassonet(given: Training) -> Floats:
+def _lassonet(given: TrainingRows) -> Floats:
     lassonet = _imported("lassonet")
     kind = lassonet.LassoNetClassifier if given.is_classes else lassonet.LassoNetRegressor
     # A coarse path: the order in which features leave it is all that counts.
@@ -253,7 +253,7 @@ def _lassonet(given: Training) -> Floats:
     return np.asarray(model.feature_importances_.numpy(), dtype=np.float64)
 
 
-def _stg(given: Training) -> Floats:
+def _stg(given: TrainingRows) -> Floats:
     import torch
 
     seed, is_classes = given.seed, given.is_classes
@@ -296,7 +296,7 @@ def _stg(given: Training) -> Floats:
     return np.asarray(model.get_gates(mode="raw"), dtype=np.float64)
 
 
-def _forest(given: Training) -> Floats:
+def _forest(given: TrainingRows) -> Floats:
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     forest = RandomForestClassifier if given.is_classes else RandomForestRegressor

@@ -31,6 +31,7 @@ from fedsift.methods.spec import Missing, Pooled
 from fedsift.methods.vfps.distances import standardised
 from fedsift.methods.vfps.knn_mi import Alike, estimate, exact_terms
 from fedsift.methods.vfps.search import MOST_SUBSETS
+from fedsift.protocol.policy import SMALLEST_CLASS
 
 _MOST_QUERIES = 400
 _TARGET_BINS = 4
@@ -61,7 +62,7 @@ def pooled_selection(
     found = method_named(method)
     assert isinstance(found.pooled, Pooled)  # noqa: S101 - it has a counterpart
     select = found.load(found.pooled.select)
-    mask: Mask | None = select(federation, {**found.parameters, **parameters}, seed)
+    mask: Mask | None = select(federation, {**found.defaults, **parameters}, seed)
     return mask
 
 
@@ -86,11 +87,17 @@ def stacked(federation: Federation) -> PartyTable:
 def select_filter(federation: Federation, given: dict[str, Any], seed: int) -> Mask:  # noqa: ARG001
     """The features with the best scores on open data."""
     wanted = number_to_select(given["n_features_to_select"], federation.n_features)
+    score, horizontal = str(given["score"]), federation.setting == "horizontal"
+    opened = horizontal or score in ("mi", "iv") or given["disclose"] == "counts"
     params = FilterParams(
-        score=str(given["score"]), bins=given["bins"], min_bin_size=int(given["min_bin_size"])
+        score=score,
+        bins=given["bins"],
+        min_bin_size=int(given["min_bin_size"]),
+        min_class_size=SMALLEST_CLASS,
+        disclose="counts" if opened else "scores",
     )
     tables = federation.tables
-    if federation.setting == "horizontal":
+    if horizontal:
         tables = {next(iter(tables)): stacked(federation)}
     as_frequencies = all(filter_features.are_frequencies(table) for table in tables.values())
     target = joint_target(federation)

@@ -85,6 +85,8 @@ def quantile_edges(values: Floats, n_bins: int) -> Floats:
     present = np.sort(values[~np.isnan(values)])
     if present.size == 0:
         return np.empty(0)
+    # More bins than values would repeat edges, and the last one is left out anyway.
+    n_bins = min(n_bins, present.size)
     return unique_edges(present[quantile_ranks(present.size, n_bins) - 1], float(present[-1]))
 
 

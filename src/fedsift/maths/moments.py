@@ -3,7 +3,7 @@
 """Sums that can be added over parties as integers and still subtracted without losing digits.
 
 A variance from pooled sums is a small difference of large numbers. Parties therefore send exact-ish
-rationals in 256-bit fixed point: the sum of squares as ``spread + sum^2 / n`` with a spread around
+rationals in 384-bit fixed point: the sum of squares as ``spread + sum^2 / n`` with a spread around
 the own mean, so that no mean has to be published first.
 """
 
@@ -19,24 +19,45 @@ import numpy.typing as npt
 
 from fedsift.errors import FixedPointOverflow
 
-FRACTION_BITS = 128
-LIMBS = 4
-"""64-bit words of one masked number: values range to about 2**126 in magnitude."""
+FRACTION_BITS = 256
+LIMBS = 6
+"""64-bit words of one masked number: sums range to about 2**126 in magnitude."""
+
+SMALLEST_BITS = 200
+"""A sum of squares below two to minus this has lost digits that a score would need."""
+
+_LARGEST = 2.0**63
+"""Squares of larger values do not fit, and could not be added as floats."""
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 
 def encode(value: float | Fraction) -> int:
-    """Fixed point with 128 fraction bits."""
+    """Fixed point with 256 fraction bits."""
     number = round(Fraction(value) * (1 << FRACTION_BITS))
     if abs(number) >= 1 << (64 * LIMBS - 2):
-        raise FixedPointOverflow(
-            "A sum of a column is too large for the agreed fixed-point range.",
-            "Sums and sums of squares must stay below 2**126.",
-            "Divide the column by a power of ten at every party.",
-        )
+        raise _too_large()
     return number
+
+
+def _too_large() -> FixedPointOverflow:
+    return FixedPointOverflow(
+        "A sum of a column is too large for the agreed fixed-point range.",
+        "Sums and sums of squares must stay below 2**126.",
+        "Divide the column by a power of ten at every party.",
+    )
+
+
+def encode_squares(value: Fraction) -> int:
+    """As :func:`encode`, for a sum of squares, which must keep enough digits."""
+    if 0 < value < Fraction(1, 1 << SMALLEST_BITS):
+        raise FixedPointOverflow(
+            "The values of a column are too small for the agreed fixed-point range.",
+            f"Sums of squares must be 0, or at least 2**-{SMALLEST_BITS}.",
+            "Multiply the column by a power of ten at every party.",
+        )
+    return encode(value)
 
 
 def decode(number: int) -> Fraction:
@@ -48,6 +69,8 @@ def exact_sum(x: Floats) -> Fraction:
     """Sum of floats as mean plus deviations: keeps digits that a single float would drop."""
     if not len(x):
         return Fraction(0)
+    if np.abs(x).max() >= _LARGEST:
+        raise _too_large()
     mean = math.fsum(x) / len(x)
     return len(x) * Fraction(mean) + Fraction(math.fsum(x - mean))
 
@@ -56,6 +79,8 @@ def product_sum(x: Floats, y: Floats) -> Fraction:
     """Sum of ``x * y``, accurate even if both means are far from zero."""
     if not len(x):
         return Fraction(0)
+    if max(np.abs(x).max(), np.abs(y).max()) >= _LARGEST:
+        raise _too_large()
     mean_x, mean_y = math.fsum(x) / len(x), math.fsum(y) / len(y)
     around_x, around_y = x - mean_x, y - mean_y
     spread = Fraction(math.fsum(around_x * around_y))
@@ -88,31 +113,48 @@ class ColumnSums:
         return self.squares - total * total / count if count else Fraction(0)
 
 
-def column_sums(column: Floats, classes: Integers, n_classes: int, target: Floats) -> list[int]:
-    """One party's part of :class:`ColumnSums` as integers that may be masked and added."""
+def pack_counts(counts: Sequence[int]) -> list[int]:
+    """Counts as numbers that may be masked and added, as many side by side as there are words."""
+    groups = (counts[start : start + LIMBS] for start in range(0, len(counts), LIMBS))
+    return [sum(count << (64 * place) for place, count in enumerate(group)) for group in groups]
+
+
+def unpack_counts(totals: Iterator[int], n_counts: int) -> list[int]:
+    """Take the totals of counts from the stream that :func:`pack_counts` begins."""
+    packed = [next(totals) for _ in range(0, n_counts, LIMBS)]
+    digits = (total >> (64 * place) for total in packed for place in range(LIMBS))
+    return [next(digits) & ((1 << 64) - 1) for _ in range(n_counts)]
+
+
+def column_sums(
+    column: Floats, classes: Integers, n_classes: int, target: Floats
+) -> tuple[list[int], list[int]]:
+    """One party's part of :class:`ColumnSums`: counts, and sums that may be masked and added."""
     present = ~np.isnan(column)
     values = column[present]
+    counts: list[int] = []
     out: list[int] = []
     for k in range(max(1, n_classes)):
         own = values[classes[present] == k] if n_classes else values
-        out += [len(own), encode(exact_sum(own))]
-    out.append(encode(product_sum(values, values)))
+        counts.append(len(own))
+        out.append(encode(exact_sum(own)))
+    out.append(encode_squares(product_sum(values, values)))
     if len(target):
         labels = target[present]
         out += [encode(exact_sum(labels)), encode(product_sum(values, labels))]
-    return out
+    return counts, out
 
 
-def read_column(totals: Iterator[int], n_classes: int, *, with_target: bool) -> ColumnSums:
-    """Take one column's totals from the stream that :func:`column_sums` lays down."""
-    counts, sums = [], []
-    for _ in range(max(1, n_classes)):
-        counts.append(next(totals))
-        sums.append(decode(next(totals)))
+def read_column(
+    counts: Iterator[int], totals: Iterator[int], n_classes: int, *, with_target: bool
+) -> ColumnSums:
+    """Take one column's totals from the streams that :func:`column_sums` lays down."""
+    own = [next(counts) for _ in range(max(1, n_classes))]
+    sums = [decode(next(totals)) for _ in own]
     squares = decode(next(totals))
     target_sum = decode(next(totals)) if with_target else Fraction(0)
     product = decode(next(totals)) if with_target else Fraction(0)
-    return ColumnSums(tuple(counts), tuple(sums), squares, target_sum, product)
+    return ColumnSums(tuple(own), tuple(sums), squares, target_sum, product)
 
 
 def variance(column: ColumnSums) -> float:
@@ -136,6 +178,11 @@ def explained_share(column: ColumnSums, class_sizes: Sequence[int]) -> float:
     return float(between / spread)
 
 
+def rounded_only(column: ColumnSums) -> bool:
+    """Whether a column varies, but by no more than rounding, so that it counts as constant."""
+    return 0 < column.spread <= _noise(column)
+
+
 def squared_correlation(
     column: ColumnSums, n_rows: int, target_total: Fraction, target_squares: Fraction
 ) -> float:
@@ -155,5 +202,5 @@ def squared_correlation(
 
 
 def _noise(column: ColumnSums) -> Fraction:
-    """Below this spread a column is constant up to rounding of its values."""
-    return column.squares / 10**26
+    """Below this spread a column is constant up to rounding of its values: two units in 2**53."""
+    return column.squares / (1 << 102)

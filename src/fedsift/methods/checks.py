@@ -1,47 +1,162 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of constructor parameters, made when ``fit`` is called."""
+"""Checks that methods share: sizes of classes, announced jobs; and what runs need of sites."""
 
 from __future__ import annotations
 
-import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from fedsift.errors import ParameterError
+from fedsift.data import Federation, Target
+from fedsift.data.federation import is_remote
+from fedsift.errors import AlignmentError, ParameterError, PolicyViolation
+from fedsift.protocol import Message, Policy
+from fedsift.protocol.policy import strictest_class_size
 
-
-def check_choices(choices):
-    """Refuse values that are not among the allowed ones; name -> (value, allowed)."""
-    for name, (value, allowed) in choices.items():
-        if value not in allowed:
-            raise ParameterError(
-                f"{name}={value!r}.", f"One of {', '.join(allowed)} is needed.", "Choose one."
-            )
+_ACTION = "or let every party lower min_class_size in its policy. Nothing was sent for this."
 
 
-def check_number(name, value, smallest, *, strict):
-    """Return a number; refuse what is not finite and above (or not below) the smallest."""
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if (
-        is_number
-        and np.isfinite(value)
-        and (value > smallest or (value == smallest and not strict))
-    ):
-        return value
-    raise ParameterError(
-        f"{name}={value!r}.",
-        f"A number {'above' if strict else 'not below'} {smallest:g} is needed.",
-        f"Pass another {name}.",
-    )
+def class_minimum(policies: Mapping[str, Policy], federation: Federation) -> int:
+    """Fewest rows of a class that all parties with data accept."""
+    return strictest_class_size(policies, federation.parties)
 
 
-def check_whole(name, value, smallest, largest):
-    """Refuse what is not a whole number within limits."""
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or not smallest <= value <= largest:
-        raise ParameterError(
-            f"{name}={value!r}.",
-            f"A whole number from {smallest} to {largest} is needed.",
-            f"Pass another {name}.",
+def targets_here(federation: Federation) -> list[Target]:
+    """The labels of a federation whose values are at this site."""
+    targets = [federation.target, *federation.targets.values()]
+    return [target for target in targets if target is not None and not is_remote(target)]
+
+
+def check_target(target: Target, smallest: int) -> None:
+    """Refuse classes of fewer rows, and numbers whose variance sits in fewer rows."""
+    if target.kind == "classes":
+        check_sizes(np.bincount(target.codes), smallest)
+    elif rows_with_variance(target.values) < smallest:
+        raise PolicyViolation(
+            f"The variance of the label sits in fewer than {smallest} rows.",
+            f"The parties want it in at least {smallest} (min_class_size): a label that marks "
+            "single rows makes scores tell the values of these rows.",
+            f"Cap or transform extreme labels, drop these rows, {_ACTION}",
         )
+
+
+def check_rows(n_rows: int, smallest: int) -> None:
+    """Refuse a party with fewer rows than a class needs, where rows have no labels."""
+    if n_rows < smallest:
+        raise PolicyViolation(
+            f"A party has fewer than {smallest} rows.",
+            f"The parties want at least {smallest} (min_class_size): moments of fewer rows tell "
+            "their values.",
+            f"Leave the party out, or give it more rows, {_ACTION}",
+        )
+
+
+def check_class_number(n_classes: int, n_rows: int, smallest: int) -> None:
+    """Refuse more classes than rows can fill: all that a party without the labels can see."""
+    if n_classes * smallest > n_rows:
+        raise PolicyViolation(
+            f"The label has {n_classes} classes in {n_rows} rows.",
+            f"The parties want at least {smallest} rows in every class (min_class_size).",
+            f"Merge classes, {_ACTION}",
+        )
+
+
+def check_sizes(sizes: npt.ArrayLike, smallest: int) -> None:
+    """Refuse classes of fewer rows; a class without any does no harm."""
+    counts = np.asarray(sizes)
+    if counts.size and (counts[counts > 0] < smallest).any():
+        raise PolicyViolation(
+            f"A class of the label has fewer than {smallest} rows.",
+            f"The parties want at least {smallest} rows in every class (min_class_size): a small "
+            "class makes scores, sums and counts tell the values of its rows.",
+            f"Merge small classes, drop their rows, {_ACTION}",
+        )
+
+
+def rows_with_variance(values: npt.NDArray[np.float64]) -> float:
+    """How many rows the variance of numbers sits in; all rows if there is none.
+
+    As many rows as would have the same fourth moment if they shared the variance evenly, the
+    others having none.
+
+    Examples
+    --------
+    >>> round(rows_with_variance(np.array([0.0, 0, 0, 0, 0, 0, 0, 0, 0, 1])), 1)
+    1.0
+    >>> round(rows_with_variance(np.arange(100.0)))
+    56
+    """
+    largest = np.abs(values).max(initial=0.0)
+    scaled = values / (largest or 1.0)
+    deviations = np.abs(scaled - np.median(scaled))
+    widest = deviations.max(initial=0.0)
+    if not widest > 0:
+        return float(len(values))
+    squares = (deviations / widest) ** 2
+    return float(squares.sum() ** 2 / (squares**2).sum())
+
+
+def check_row_count(leader: str, announced: int, own: int) -> None:
+    """Refuse a job for another number of rows than this party has."""
+    if announced != own:
+        raise AlignmentError(
+            f"The {leader} has {announced} rows, this party {own}.",
+            "Vertical methods need the same rows in the same order at every party.",
+            "Align the parties by id first.",
+        )
+
+
+def check_setting(leader: str, what: str, announced: str, own: str) -> None:
+    """Refuse a job with another setting than this party agreed to."""
+    if announced != own:
+        raise ParameterError(
+            f"The {leader} asks for the {what} {announced[:20]!r}.",
+            f"This party agreed to {own!r}.",
+            "Run the same job at every party.",
+        )
+
+
+@dataclass(frozen=True)
+class SetupNeeds:
+    """What the sites of a job must know of each other to agree on its settings.
+
+    Parameters
+    ----------
+    choices : tuple of Message types
+        Messages whose kinds decide a setting: sent if everybody concerned allows them.
+    n_classes : bool
+        Whether a setting depends on the number of classes.
+    common_words : bool
+        Whether categories and classes need the same numbers at every party.
+    labels : bool
+        Whether the method looks at labels.
+    """
+
+    choices: tuple[type[Message], ...] = ()
+    n_classes: bool = False
+    common_words: bool = False
+    labels: bool = True
+
+
+@dataclass(frozen=True)
+class ResultNeeds:
+    """What a method's result needs.
+
+    Parameters
+    ----------
+    order : bool
+        Names behind scores in secret order.
+    gates : bool
+    operations : bool
+        Numbers of operations, of participants and the neutral party.
+    remarks : bool
+        False where rows have a budget of privacy.
+    """
+
+    order: bool = False
+    gates: bool = False
+    operations: bool = False
+    remarks: bool = True

@@ -1,26 +1,36 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""A run of a method: prepared, planned or executed, and turned into a result."""
+"""A run of a method: prepared, planned or executed, and turned into a result with its budget."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
 
+import msgspec
+
 from fedsift.data import Federation
-from fedsift.data.remote_table import local_only
+from fedsift.data.federation import is_remote, local_only
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
 from fedsift.engine.observer import Observer
 from fedsift.errors import ParameterError
+from fedsift.privacy.mechanisms import Accountant
+from fedsift.privacy.release import Release
 from fedsift.protocol import Message, Policy, Protocol, RemoteRole, Role, Transcript
-from fedsift.protocol.policy import OPEN, PlannedDisclosure, check_before, check_epsilon
+from fedsift.protocol.policy import (
+    OPEN,
+    PlannedDisclosure,
+    check_amounts,
+    check_before,
+    check_epsilon,
+)
 from fedsift.protocol.protocol import placement_of
-from fedsift.protocol.resume import checkpoint_messages
-from fedsift.result import SelectionResult
+from fedsift.protocol.resume import checkpoint_messages, release_checkpoints
+from fedsift.result import Disclosure, SelectionResult
 
 PolicyChoice = Policy | Mapping[str, Any] | None
 """One policy for everybody, or one per party (objects or tables), or none."""
@@ -92,6 +102,9 @@ def policies_for(policy: PolicyChoice, parties: Sequence[str]) -> dict[str, Poli
         return {}
     if isinstance(policy, Policy):
         return dict.fromkeys(parties, policy)
+    terms: Any = policy
+    if not isinstance(terms, Mapping):
+        return dict.fromkeys(parties, Policy.from_mapping(terms))  # which says what is needed
     if policy and set(policy) <= set(parties):
         return {
             party: given if isinstance(given, Policy) else Policy.from_mapping(given)
@@ -105,6 +118,20 @@ def policies_for(policy: PolicyChoice, parties: Sequence[str]) -> dict[str, Poli
             "Name the policies after the parties.",
         )
     return dict.fromkeys(parties, Policy.from_mapping(policy))
+
+
+def refuse_too_much(policy: PolicyChoice, federation: Federation, **amounts: int) -> None:
+    """Refuse what a job asks of a party beyond its policy, before a role takes memory for it.
+
+    ``amounts`` are bins, groups and epochs; columns, and classes where labels are, are added.
+    """
+    given = policy.items() if isinstance(policy, Mapping) else ()
+    named = [name for name, one in given if isinstance(one, (Policy, Mapping))]
+    policies = policies_for(policy, tuple(dict.fromkeys((*federation.parties, *named))))
+    target = federation.target
+    n_classes = 0 if target is None or is_remote(target) else target.n_classes
+    asked = {**amounts, "classes": n_classes, "columns": federation.n_features}
+    check_amounts(policies, federation.parties, asked)
 
 
 def make_plan(prepared: PreparedRun) -> Plan:
@@ -124,21 +151,32 @@ def make_plan(prepared: PreparedRun) -> Plan:
 
 
 def execute(
-    prepared: PreparedRun, *, timeout_seconds: float | None = None, engine: Engine = LOCAL_ENGINE
+    prepared: PreparedRun,
+    *,
+    timeout_seconds: float | None = None,
+    engine: Engine = LOCAL_ENGINE,
+    checked: bool = False,
 ) -> Outcome:
-    """Check the policies, then run the method; its checkpoints stay until the result is made."""
-    make_plan(prepared)
-    with prepared.display:
-        return engine.run(
-            prepared.protocol,
-            prepared.nodes,
-            planned=(*prepared.used, *checkpoint_messages(prepared.protocol.roles[0])),
-            policies={party: prepared.policies.get(party, OPEN) for party in prepared.nodes},
-            timeout_seconds=timeout_seconds,
-            observer=prepared.observer,
-            protected=prepared.security_bits > 0,
-            on_interrupt=prepared.on_interrupt,
-        )
+    """Run the method; its checkpoints stay until the result is made.
+
+    Policies are checked first, unless they have been since the method was prepared.
+    """
+    if not checked:
+        make_plan(prepared)
+    try:
+        with prepared.display:
+            return engine.run(
+                prepared.protocol,
+                prepared.nodes,
+                planned=(*prepared.used, *checkpoint_messages(prepared.protocol.roles[0])),
+                policies={party: prepared.policies.get(party, OPEN) for party in prepared.nodes},
+                timeout_seconds=timeout_seconds,
+                observer=prepared.observer,
+                protected=prepared.security_bits > 0,
+                on_interrupt=prepared.on_interrupt,
+            )
+    finally:
+        release_checkpoints(prepared.nodes)
 
 
 def facts_of(nodes: Mapping[str, Sequence[Role]]) -> Facts:
@@ -202,7 +240,10 @@ def build_result(
             else tuple(dict(entry) for entry in history)
         ),
         participants=dict(participants or {}),
-        traffic=outcome.transcript.traffic(),
+        traffic=msgspec.structs.replace(
+            outcome.transcript.traffic(),
+            lines=(*federation.messages, *outcome.transcript.lines),
+        ),
         timings=outcome.timings,
         disclosures=(*federation.disclosures, *outcome.ledger.rows()),
         parameters=dict(parameters),
@@ -214,6 +255,22 @@ def build_result(
         versions=versions(),
         warnings=(*(() if prepared.has_budget else federation.warnings), *warnings),
     )
+
+
+def name_ranking(ranking: Any, names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Selected names, scores and ranks by party from a ranking of numbers in secret order."""
+
+    def by_name(values: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+        return {
+            party: dict(zip(names[party], numbers.tolist(), strict=True))
+            for party, numbers in values.items()
+        }
+
+    return {
+        "selected": {p: [names[p][i] for i in chosen] for p, chosen in ranking.selected.items()},
+        "scores": by_name(ranking.scores),
+        "ranking": by_name(ranking.ranks),
+    }
 
 
 def history_of(transcript: Transcript) -> tuple[dict[str, Any], ...]:
@@ -256,3 +313,102 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+NEIGHBOURS = "data that differ in one row over all parties, its values and its label"
+
+_NOISY_MESSAGES = ("NoisyCounts", "MaskedSums", "NoisyVotes")
+
+_RELEASED = "selection"
+"""Kind of the messages that tell what was chosen."""
+
+
+def check_release(epsilon: float | None, checkpoint: Any) -> None:
+    """Refuse runs that would spend a budget twice."""
+    if epsilon is not None and checkpoint is not None:
+        raise ParameterError(
+            "A checkpoint together with a release_epsilon.",
+            "A resumed run would choose again, and spend the budget again.",
+            "Leave the checkpoint out.",
+        )
+
+
+def refuse_checkpoints(steps: Iterable[Mapping[str, Any]], place: Any) -> None:
+    """Refuse a chain with checkpoints if a step has a budget, before the first step runs."""
+    for number, settings in enumerate(steps, start=1):
+        spends = any(settings.get(name) is not None for name in ("epsilon", "release_epsilon"))
+        if spends and place is not None:
+            raise ParameterError(
+                f"Checkpoints of a chain, and step {number} has a budget of privacy.",
+                "If that step is interrupted, a resumed run would spend the budget again.",
+                "Leave the checkpoint out.",
+            )
+
+
+def budget_text(epsilon: float, delta: float) -> str:
+    """For plans and ledgers."""
+    return f"epsilon {epsilon:g}" + (f", delta {delta:g}" if delta else "")
+
+
+def release_notes(epsilon: float | None, delta: float, what: str = "scores") -> tuple[str, ...]:
+    """For the plan."""
+    if epsilon is None:
+        return ()
+    return (
+        f"Differential privacy of the selection: it is drawn with {budget_text(epsilon, delta)} "
+        f"for one row over all parties, its values and its label; {what}. What parties learn "
+        "while the method runs is listed as without it.",
+    )
+
+
+def with_release(
+    result: SelectionResult, budget: Release, account: Accountant, mechanism: str, **more: Any
+) -> SelectionResult:
+    """The result with what its selection has spent, in its parameters and ledger."""
+    release = {
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "mechanism": mechanism,
+        "neighbours": NEIGHBOURS,
+        "spent": round(account.total, 9),
+        **more,
+    }
+    privacy = {**result.parameters.get("privacy", {}), "release": release}
+    return msgspec.structs.replace(
+        result,
+        parameters={**result.parameters, "privacy": privacy},
+        disclosures=with_release_prices(result.disclosures, privacy),
+    )
+
+
+def with_release_prices(
+    rows: Iterable[Disclosure], privacy: dict[str, Any]
+) -> tuple[Disclosure, ...]:
+    """Rows of a ledger; those that tell the selection say which budget they spent."""
+    release = privacy.get("release")
+    if not release:
+        return tuple(rows)
+    text = f"; drawn with noise, spent {budget_text(release['epsilon'], release['delta'])}"
+    return tuple(
+        msgspec.structs.replace(row, what=row.what + text) if row.kind == _RELEASED else row
+        for row in rows
+    )
+
+
+def with_prices(
+    rows: Iterable[Disclosure], parameters: Mapping[str, Any]
+) -> tuple[Disclosure, ...]:
+    """Rows of a ledger; those that carry noise say which budget they spent."""
+    privacy = parameters.get("privacy", {})
+    rows = with_release_prices(rows, privacy)
+    if "epsilon" not in privacy:
+        return rows
+    budget = f"epsilon {privacy['epsilon']:g}"
+    if privacy["delta"]:
+        budget += f", delta {privacy['delta']:g}"
+    return tuple(
+        msgspec.structs.replace(row, what=f"{row.what}; with noise, spent {budget}")
+        if row.message in _NOISY_MESSAGES
+        else row
+        for row in rows
+    )

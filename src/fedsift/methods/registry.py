@@ -19,6 +19,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from fedsift.config.job import CHAIN, SETTINGS, MethodSchema
+from fedsift.config.parameters import COMMON, PYTHON_ONLY, Parameter
 from fedsift.config.steps import PREDICT, PREDICTING, TRAIN, training_schema
 from fedsift.config.toml import did_you_mean
 from fedsift.errors import BrokenMethod, FedsiftError, UnknownMethod
@@ -59,17 +60,6 @@ _AROUND = (
     "fedsift.jobs.chain_messages:PROTOCOL",
 )
 
-# Constructor parameters that a job file gives elsewhere.
-_ELSEWHERE = {
-    "parties": "parties in [data], or as [[party]] entries",
-    "policy": "policy of a [[party]]",
-    "random_state": "seed in [job]",
-    "checkpoint": "checkpoint in [runtime]",
-}
-
-_NEEDED = (*_ELSEWHERE, "security")
-"""Parameters that every estimator has."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Method(MethodSpec):
@@ -103,13 +93,22 @@ class Method(MethodSpec):
         return self.selector.partition(":")[2]
 
     @property
-    def elsewhere(self) -> dict[str, str]:
-        """Parameters that do not belong to ``[method]``, and where they belong."""
-        python_only = f"of {self.class_name}, in Python only"
-        return _ELSEWHERE | {name: f"{name} {python_only}" for name in self.python_only}
+    def declared(self) -> dict[str, Parameter]:
+        """What is known of every parameter of the estimator."""
+        return COMMON | dict(self.parameters)
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def elsewhere(self) -> dict[str, str]:
+        """Parameters that do not belong to ``[method]``, and where they belong."""
+        places = {name: one.elsewhere for name, one in self.declared.items() if one.elsewhere}
+        python_only = f"of {self.class_name}, in Python only"
+        return {
+            name: f"{name} {python_only}" if place == PYTHON_ONLY else place
+            for name, place in places.items()
+        }
+
+    @property
+    def defaults(self) -> dict[str, Any]:
         """Parameters a job file may set, with their defaults."""
         elsewhere = self.elsewhere
         signature = inspect.signature(self.estimator)
@@ -141,28 +140,28 @@ class Method(MethodSpec):
 
     def check(self) -> None:
         """Import the estimator and the protocols, which reading a job file needs."""
-        missing = sorted(set(_NEEDED) - set(inspect.signature(self.estimator).parameters))
-        if missing:
-            problem = f"{self.class_name} has no parameter {missing[0]!r}"
+        known, taken = self.declared, inspect.signature(self.estimator).parameters
+        for name in sorted(set(known) ^ set(taken)):
+            problem = f"{self.class_name} has no parameter {name!r}"
+            if name in taken:
+                problem = f"the parameter {name!r} of {self.class_name} is not declared"
             raise _broken(self.package, self.name, problem)
         list(self.declarations())
 
     def schema(self) -> MethodSchema:
         """What a job file may say about this method."""
-        kinds = {
-            name: self.accepts.get(name, (_type_of(default),))
-            for name, default in self.parameters.items()
-        }
+        declared = self.declared
+        parameters = {name: declared[name] for name in self.defaults}
         without = None if isinstance(self.training, Missing) else self.training.without
         return MethodSchema(
-            kinds,
+            parameters,
             frozenset(
                 declaration.kind
                 for declaration in (*(own for _, own in self.declarations()), *joint_declarations())
             ),
             tuple(self.protocols),
             self.elsewhere,
-            None if without is None else frozenset(kinds) - frozenset(without),
+            None if without is None else frozenset(parameters) - frozenset(without),
         )
 
 
@@ -326,8 +325,3 @@ def _broken(package: str, name: str, problem: str) -> BrokenMethod:
 
 def _in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).rstrip('.') or 'no reason is given'}"
-
-
-def _type_of(default: Any) -> Any:
-    """The TOML type of a default; a whole number by default may be any number if it is a float."""
-    return type(default) if isinstance(default, (str, int, float, bool, list, dict)) else object

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedsift.config.toml import Kinds
+    from fedsift.config.parameters import Parameter
     from fedsift.result import SelectionResult
 
 Text = Callable[["SelectionResult"], str] | str
@@ -148,10 +148,9 @@ class MethodSpec:
         Address of the estimator.
     protocols : mapping of setting to str
         Address of the protocol for each setting that the method works in.
-    accepts : mapping of parameter to types
-        What a job file may give, where the type of a parameter's default is not the whole truth.
-    python_only : tuple of str
-        Parameters that a job file cannot give.
+    parameters : mapping of name to Parameter
+        Parameters of the constructor; those that every estimator has
+        (:data:`~fedsift.config.parameters.COMMON`) only if they are described in other words.
     packages : tuple of str
         Optional packages, as installers name them, without which the method does not run.
     neutral : mapping of setting to str
@@ -174,8 +173,7 @@ class MethodSpec:
     selects: str
     selector: str
     protocols: Mapping[str, str]
-    accepts: Mapping[str, Kinds]
-    python_only: tuple[str, ...]
+    parameters: Mapping[str, Parameter]
     packages: tuple[str, ...]
     neutral: Mapping[str, str]
     cost_model: str | Missing

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.counting import count_work
-from fedsift.errors import ParameterError, PolicyViolation
+from fedsift.errors import PolicyViolation
 
 Integers = npt.NDArray[np.int64]
 Below = Callable[[int], int]
@@ -225,22 +225,3 @@ class Accountant:
                 f"{self.total:.4g} of it is spent.",
                 "Start a new run with its own budget, or reveal less.",
             )
-
-
-def check_budget(epsilon: float | None, delta: float, prefix: str = "") -> None:
-    """Refuse budgets that mean nothing; ``prefix`` is that of the parameters' names."""
-    whole = isinstance(epsilon, bool) or isinstance(delta, bool)
-    if epsilon is not None and (
-        whole or not isinstance(epsilon, (int, float)) or not 1e-6 <= epsilon < math.inf
-    ):
-        raise ParameterError(
-            f"{prefix}epsilon={epsilon!r}.",
-            "A number from 0.000001 on is needed, or None for a run without noise.",
-            "Values between 0.1 and 10 are usual; smaller ones protect more.",
-        )
-    if whole or not isinstance(delta, (int, float)) or not 0 <= delta < 1:
-        raise ParameterError(
-            f"{prefix}delta={delta!r}.",
-            "A number of at least 0 and below 1 is needed.",
-            "Use 0, or something far smaller than one by the number of rows, such as 1e-6.",
-        )

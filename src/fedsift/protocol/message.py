@@ -33,6 +33,7 @@ from fedsift.errors import BadFrame
 
 NOTHING = "nothing"
 _DTYPES = {"<i8": 8, "<u8": 8, "<f8": 8, "|b1": 1}
+_LONGEST = 1 << 31
 _OPEN_TYPES = (int, float, bool, str, type(None))
 
 
@@ -54,7 +55,6 @@ class Declaration:
     key: str | None
     optional: bool
     about: str
-    allowed_by_default: bool = False
 
     @property
     def reveals_something(self) -> bool:
@@ -70,7 +70,9 @@ class _ArrayStruct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     data: bytes
 
     def __post_init__(self) -> None:
-        if self.dtype not in _DTYPES or len(self.shape) > 3 or any(s < 0 for s in self.shape):
+        # Also of an array without numbers: NumPy refuses a length that no memory could hold.
+        sizes_fit = all(0 <= size <= _LONGEST for size in self.shape)
+        if self.dtype not in _DTYPES or len(self.shape) > 3 or not sizes_fit:
             raise ValueError("array of an unknown type or shape")
         if math.prod(self.shape) * _DTYPES[self.dtype] != len(self.data):
             raise ValueError("array data does not fill its shape")
@@ -121,7 +123,6 @@ def message(
     key: str | None = None,
     optional: bool = False,
     about: str | None = None,
-    allowed_by_default: bool = False,
 ) -> Callable[[type[Message]], type[Message]]:
     """Declare flow and disclosure of a :class:`Message` subclass.
 
@@ -138,9 +139,6 @@ def message(
     about : str, optional
         Role whose data is disclosed, if that is not the sender (a coordinator publishing totals);
         then every party with that role must allow it.
-    customary : bool
-        What parties of any job tell each other: a policy that lists what it reveals need not repeat
-        its kind, but may forbid it.
     """
     flow_match = re.fullmatch(r"([a-z ]+?) -> ([a-z ]+)", flow)
     reveal_match = re.fullmatch(r"([a-z-]+): (.+)", reveals)
@@ -160,7 +158,6 @@ def message(
             key=key,
             optional=optional,
             about=about or flow_match[1],
-            allowed_by_default=allowed_by_default,
         )
         return cls
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from fedsift.errors import ParameterError
 from fedsift.protocol.message import Declaration, Message
 from fedsift.protocol.policy import PlannedDisclosure
-from fedsift.protocol.remote_role import RemoteRole
-from fedsift.protocol.role import DrivingRole, Role
+from fedsift.protocol.role import DrivingRole, RemoteRole, Role
 
 
 def messages_in(module: str) -> tuple[type[Message], ...]:
@@ -74,7 +73,7 @@ def _players(placement: Mapping[str, Sequence[str]], role: str) -> list[str]:
 
 
 def placement_of(nodes: Mapping[str, Sequence[Role]]) -> dict[str, tuple[str, ...]]:
-    """Party -> names of the roles it plays."""
+    """Party -> names of its roles."""
     return {party: tuple(role.role_name for role in roles) for party, roles in nodes.items()}
 
 
@@ -96,7 +95,7 @@ def find_driver(nodes: Mapping[str, Sequence[Role]]) -> tuple[str, DrivingRole |
 
 
 def absent_parties(nodes: Mapping[str, Sequence[Role]]) -> tuple[str, ...]:
-    """Parties that play at another site."""
+    """Parties whose roles run at another site."""
     return tuple(
         party
         for party, roles in nodes.items()

@@ -38,9 +38,9 @@ from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import AlignmentError, FileProblem, ParameterError, PartyFailed
 from fedsift.protocol.message import Message, message
-from fedsift.protocol.network import Network, T
-from fedsift.protocol.role import DrivingRole, Handler, Role
+from fedsift.protocol.role import DrivingRole, Handler, Network, Role, T
 
+_PARTS = frozenset({"run", "job", "data", "account", "state"})
 _QUERY = -1
 """In place of a unit: tell which ones are there."""
 
@@ -64,7 +64,7 @@ class Progress(Message, frozen=True):
 
 
 class Save(Message, frozen=True):
-    """A unit is finished: asks to save the own state."""
+    """A unit is finished: asks to save its state."""
 
     unit: int
 
@@ -140,13 +140,15 @@ class Kept:
 
     def found(self) -> tuple[str, tuple[int, ...]]:
         """Run and units on file; refuses those of another job or of other data."""
-        units = self._files.units()
+        self._lock()
+        units = self._files.readable_units(_PARTS)
         if not units:
             return "", ()
         return str(self._checked(units[-1])["run"]), tuple(units)
 
     def begin(self, run: str, state: State, net: Network) -> None:
         """Start a run; never on top of another unfinished one."""
+        self._lock()
         if self._files.units():
             raise FileProblem(
                 f"Party {self._party!r} has a checkpoint of another unfinished run.",
@@ -178,6 +180,19 @@ class Kept:
         """Forget the run."""
         self._files.clear()
 
+    def release(self) -> None:
+        """Let another run use the files."""
+        self._files.unlock()
+
+    def _lock(self) -> None:
+        """Keep others out while this run goes on; the system lets go when the process ends."""
+        if not self._files.lock():
+            raise FileProblem(
+                f"Another run uses the checkpoints of party {self._party!r}.",
+                "A directory of checkpoints belongs to one run at a time.",
+                "Wait until that run has ended, or give this one another directory.",
+            )
+
     def lacking(self, unit: int) -> FileProblem:
         """The error of a role that cannot go on from a unit."""
         return FileProblem(
@@ -190,7 +205,7 @@ class Kept:
         if unit not in self._files.units():
             raise self.lacking(unit)
         saved = self._files.load(unit)
-        if not {"run", "job", "data", "account", "state"} <= set(saved):
+        if not set(saved) >= _PARTS:
             raise self._files.unreadable(unit)
         changed = sorted(k for k in {*saved["job"], *self._job} if not self._same(k, saved["job"]))
         if changed:
@@ -319,6 +334,7 @@ class ResumableDriver(Resumable, DrivingRole):
             if without:
                 # A run that some could not continue is not worth anybody's files.
                 _log.warning("no checkpoints: %s keeps none", ", ".join(without))
+                kept.release()
                 self._checkpoints = None
                 return
             run, unit = secrets.token_hex(16), 0
@@ -403,6 +419,14 @@ def _last_common(run: str, units: tuple[int, ...], told: Sequence[tuple[str, Pro
             reason = "it has no checkpoint that the others have too, of the same run"
             raise PartyFailed(party, Resume.__name__, 1, reason)
     return max(common)
+
+
+def release_checkpoints(nodes: Mapping[str, Sequence[Role]]) -> None:
+    """Let other runs use the directories of a run that has ended, one way or the other."""
+    for roles in nodes.values():
+        for role in roles:
+            if isinstance(role, Resumable) and role._checkpoints is not None:
+                role._checkpoints.release()
 
 
 def forget_finished(nodes: Mapping[str, Sequence[Role]]) -> None:

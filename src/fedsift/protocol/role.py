@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""A role is one part in a protocol: state plus one handler per message it answers."""
+"""A role is one part in a protocol: state, one handler per message it answers, and a network."""
 
 from __future__ import annotations
 
@@ -9,12 +9,81 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
-from fedsift.errors import UndeclaredFlow
+from fedsift.crypto.identity import Identity
+from fedsift.data.federation import is_remote
+from fedsift.errors import CryptoError, PartyFailed, ProtocolError, UndeclaredFlow
 from fedsift.protocol.codec import Done
 from fedsift.protocol.message import Message
-from fedsift.protocol.network import Network
+from fedsift.protocol.policy import Policy
+
+T = TypeVar("T", bound=Message)
+
+
+class Network(Protocol):
+    """One role's door to the other roles of the protocol."""
+
+    party: str
+    """The organisation this role belongs to."""
+
+    identity: Identity | None
+    """Proves whose keys are passed on; None in one process, where nothing is pinned."""
+    policy: Policy
+    """That of this organisation, for limits on what messages may ask for."""
+
+    def members(self, role: str) -> tuple[str, ...]:
+        """Parties with a role, in party order."""
+        ...
+
+    async def ask(
+        self,
+        role: str,
+        message: Message | Mapping[str, Message],
+        reply: type[T],
+        *,
+        timeout_seconds: float | None = None,
+    ) -> list[T]:
+        """Send to every member of a role at once and return the replies in party order.
+
+        ``message`` is one for all, or one per party (parties left out are not asked). Raises one
+        :class:`~fedsift.errors.PartyFailed` that names the party, the message and the round.
+        """
+        ...
+
+    async def tell(
+        self,
+        role: str,
+        message: Message | Mapping[str, Message],
+        *,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        """Send without expecting more than a confirmation."""
+        ...
+
+    def account(self) -> dict[str, Any]:
+        """Traffic and disclosures that this site has counted so far; plain values, no content.
+
+        Empty at a role that has the driver beside it, whose account has everything.
+        """
+        ...
+
+    def go_on(self, account: Mapping[str, Any]) -> None:
+        """Count on from the account of an interrupted run."""
+        ...
+
+
+@contextmanager
+def errors_belong_to(party: str, message: str, round_number: int) -> Iterator[None]:
+    """Turn errors found while reading a party's answer into that party's failure."""
+    try:
+        yield
+    except PartyFailed:
+        raise
+    except (CryptoError, ProtocolError) as error:
+        reason = f"its answer is not valid ({error})"
+        raise PartyFailed(party, message, round_number, reason, cause_code=error.code) from error
+
 
 Handler = Callable[[Any, Any, Network], Awaitable[Message | None]]
 H = TypeVar("H", bound=Callable[..., Awaitable[Message | None]])
@@ -96,3 +165,33 @@ class DrivingRole(Role, ABC):
     @abstractmethod
     async def drive(self, net: Network) -> Any:
         """Run the protocol and return what the driving party learned."""
+
+
+class RemoteRole(Role):
+    """A role that runs at another site: it has a name and a place, and nothing behind them.
+
+    Parameters
+    ----------
+    role_type : Role type
+        Class of the role.
+
+    Examples
+    --------
+    >>> class Participant(Role, name="participant"):
+    ...     pass
+    >>> remote = RemoteRole(Participant)
+    >>> remote.role_name, remote.driving
+    ('participant', False)
+    """
+
+    def __init__(self, role_type: type[Role]) -> None:
+        self.role_name = role_type.role_name
+        self.driving = issubclass(role_type, DrivingRole)
+
+    def __repr__(self) -> str:
+        return f"<{self.role_name} at another site>"
+
+
+def make_role(kind: type[Role], *arguments: Any) -> Role:
+    """A role, or its stand-in if a table or target among the arguments is at another site."""
+    return RemoteRole(kind) if any(map(is_remote, arguments)) else kind(*arguments)

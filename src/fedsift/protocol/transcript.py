@@ -48,6 +48,7 @@ class Transcript:
         self.rounds = 0
         self.keep_frames = keep_frames
         self.driven = 0
+        self.lines: list[str] = []
         self._rank = {name: position for position, name in enumerate(order)}
         self._lock = threading.Lock()
 
@@ -64,10 +65,11 @@ class Transcript:
             self.driven += 1
             return self.driven
 
-    def add(self, entry: Entry) -> None:
-        """Record one frame."""
+    def add(self, entry: Entry, line: str) -> None:
+        """Record one frame, and the line that commits to it."""
         with self._lock:
             self.entries.append(entry)
+            self.lines.append(line)
 
     def merge(self, rounds: int, entries: Iterable[Entry]) -> None:
         """Add what another site counted."""
@@ -121,6 +123,7 @@ class Transcript:
             n_bytes=sum(entry.n_bytes for entry in self.entries),
             ciphertexts=sum(entry.n_ciphertexts for entry in self.entries),
             rows=tuple(TrafficRow(*key, *counts) for key, counts in rows.items()),
+            lines=tuple(self.lines),
         )
 
     def view(self, party: str) -> tuple[Entry, ...]:

@@ -38,6 +38,7 @@ def document(
     footer: str = FOOTER,
     script: str | None = None,
     live: bool = False,
+    forms: bool = False,
 ) -> str:
     """A complete page that needs nothing else: no network, no other file.
 
@@ -51,6 +52,8 @@ def document(
         Instead of the one that sorts and filters tables.
     live : bool
         Whether the page may ask its own server for more, and reloads itself without scripts.
+    forms : bool
+        Whether the page may send forms to its own server.
     """
     files = resources.files("fedsift.report")
     template = files.joinpath("page.html").read_text(encoding="utf-8")
@@ -64,6 +67,7 @@ def document(
         script=script,
         allowed=fingerprint(script),
         connect="'self'" if live else "'none'",
+        forms="'self'" if forms else "'none'",
         head=_LIVE_HEAD if live else "",
     )
 

@@ -83,6 +83,7 @@ def course_parts(result: SelectionResult) -> list[str]:
         *_training(result),
         *_swarm(result),
         _accuracy_by_size(result),
+        _frontier(result),
         *_interaction(result),
         *_groups(result),
         _scree(result),
@@ -137,6 +138,19 @@ def _accuracy_by_size(result: SelectionResult) -> str:
         x="features",
         y="accuracy",
         note="The best that was reached with each number of features on the way.",
+    )
+
+
+def _frontier(result: SelectionResult) -> str:
+    points = curves.frontier(result)
+    return charts.lines(
+        "Loss against number of features",
+        {"smallest loss": points} if points else {},
+        x="features",
+        y="validation loss",
+        cut=float(result.n_selected),
+        note="The smallest loss on validation rows with each number of open gates; numbers that do "
+        "worse than a smaller one are left out. The dotted line is the selection.",
     )
 
 

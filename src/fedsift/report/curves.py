@@ -191,13 +191,27 @@ def accuracy_by_size(result: SelectionResult) -> dict[str, Curve]:
     ] + [
         ("validation", entry["open_features"], entry["validation_score"])
         for entry in result.history
-        if _has(entry, "open_features") and _has(entry, "validation_score")
+        if _has(entry, "open_features")
+        and _has(entry, "validation_score")
+        and "standard_error" not in entry  # a share of explained variance, see frontier
     ]
     best: dict[str, dict[float, float]] = {}
     for name, n_features, accuracy in pairs:
         own = best.setdefault(name, {})
         own[float(n_features)] = max(float(accuracy), own.get(float(n_features), -math.inf))
     return {name: tuple(sorted(own.items())) for name, own in best.items()}
+
+
+def frontier(result: SelectionResult) -> Curve:
+    """Smallest validation loss by number of features, where a method kept both."""
+    points = [
+        (float(entry["open_features"]), float(entry["validation_loss"]))
+        for entry in result.history
+        if entry.get("on_frontier") is True
+        and _has(entry, "open_features")
+        and _has(entry, "validation_loss")
+    ]
+    return tuple(sorted(points))
 
 
 def interaction(result: SelectionResult) -> Matrix | None:

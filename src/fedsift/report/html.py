@@ -34,7 +34,7 @@ def render(result: SelectionResult) -> str:
     parts = [
         blocks.alarm(PLAIN_WARNING, title="Not secure.") if view.plain else "",
         blocks.facts(view.facts),
-        steps.section(result),
+        steps.section(result) if result.steps else "",
         _selected(view, result),
         course.course(result),
         _cost(view),

@@ -17,8 +17,7 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-from fedsift.engine.observer import Observer, Progress
-from fedsift.engine.snapshot import ProgressSnapshot, ProgressTracker
+from fedsift.engine.observer import Observer, Progress, ProgressSnapshot, ProgressTracker
 from fedsift.report import blocks, course, curves
 from fedsift.report.view import CostRow, clean, cost_line, size
 from fedsift.result import Disclosure, SelectionResult

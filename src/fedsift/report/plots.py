@@ -82,6 +82,14 @@ def accuracy(result: SelectionResult, ax: Axes = None) -> Axes:
     return _lines(result, curves.accuracy_by_size(result), ax, "features", "accuracy")
 
 
+def frontier(result: SelectionResult, ax: Axes = None) -> Axes:
+    """Smallest validation loss by number of features; the dotted line is the selection."""
+    points = curves.frontier(result)
+    axes = _lines(result, {"frontier": points} if points else {}, ax, "features", "loss")
+    axes.axvline(result.n_selected, color="grey", linestyle=":")
+    return axes
+
+
 def interaction(result: SelectionResult, ax: Axes = None) -> Axes:
     """Heat map of features with those that were selected before."""
     return _heat(result, curves.interaction(result), ax, "interactions")

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from fedsift.report import reasons, steps
 from fedsift.report.view import PLAIN_WARNING, CostRow, PartyFeatures, ReportView, view_of
@@ -25,8 +25,10 @@ def render(result: SelectionResult) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table whose columns are as wide as their longest entry.
+def columns(
+    header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[int] = ()
+) -> list[str]:
+    """Lines of a table whose columns are as wide as their longest entry; numbers end in line.
 
     Examples
     --------
@@ -34,10 +36,12 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     ['name  n', '----  -', 'age   1']
     """
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    table = [header, ["-" * width for width in widths], *rows]
     return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in table
+        "  ".join(
+            cell.rjust(width) if i in numeric else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (header, ["-" * width for width in widths], *rows)
     ]
 
 

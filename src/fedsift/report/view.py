@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fedsift.methods.registry import report_texts
+from fedsift.protocol.verify import verify_result
 from fedsift.report import curves
 from fedsift.result import Disclosure, SelectionResult
 
@@ -216,7 +217,21 @@ def _facts(result: SelectionResult) -> tuple[tuple[str, str], ...]:
     facts.append(("protection", _protection(result)))
     facts += _budgets(result.parameters.get("privacy", {}))
     facts.append(("seed", "none" if result.seed is None else result.seed))
+    facts.append(("ledger", say_verified(result)))
     return _pairs(facts)
+
+
+def say_verified(result: SelectionResult) -> str:
+    """Say who signed the ledger, and whether it is still what they signed."""
+    found = verify_result(result, quick=True)
+    if not found.signed:
+        return "not signed"
+    if found.problems:
+        return f"NOT WHAT WAS SIGNED: {found.problems[0].text} See 'fedsift verify'."
+    return (
+        f"verified by {', '.join(found.parties)} ({found.n_messages:,} messages), "
+        f"fingerprint of their keys {found.fingerprint}"
+    )
 
 
 def _budgets(privacy: Mapping[str, Any]) -> list[tuple[str, str]]:

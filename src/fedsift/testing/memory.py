@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fedsift.engine.remote.transport import Handler
-from fedsift.engine.threads import in_thread
+from fedsift.engine.local import in_thread
+from fedsift.engine.remote.secure_transport import Handler
 from fedsift.errors import FedsiftError, SiteUnreachable
 
 
@@ -68,7 +68,7 @@ class MemoryHub:
 
 
 class MemoryTransport:
-    """See :class:`fedsift.engine.remote.transport.Transport`."""
+    """See :class:`fedsift.engine.remote.secure_transport.Transport`."""
 
     def __init__(self, hub: MemoryHub, site: str) -> None:
         self._hub = hub

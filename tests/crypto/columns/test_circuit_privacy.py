@@ -8,100 +8,16 @@ every coefficient. Two evaluators with different rows and equal products must lo
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 import pytest
-import seal
 from scipy import stats
 
 from fedsift.crypto.columns.api import ColumnSpec, IntegerRows
 from fedsift.crypto.columns.bgv import BGVColumnEvaluator, BGVColumnOwner, product_noise_bits
-from fedsift.crypto.schemes.seal import (
-    SealOwner,
-    SealParameters,
-    SealPublic,
-    Workspace,
-    plain_primes,
-)
+from fedsift.crypto.schemes.seal import SealOwner, SealParameters, SealPublic, plain_primes
+from helpers.noise import Recorder, raw_noise
 
 N_SAMPLES, N_FEATURES = 2000, 8
-HEADER_BYTES = 113
-
-
-def secret_polynomial(owner: SealOwner) -> np.ndarray:
-    """The ternary secret, read by decrypting the ciphertext (0, 1) whose phase it is."""
-    space = owner.workspace
-    degree, modulus = space.parameters.degree, space.parameters.plain_modulus
-    blank = space.ciphertext(owner.encrypt(np.zeros(degree)), space.parameters.levels)
-    crafted = with_polynomials(space, blank, [0, 1])
-    text = owner._decryptor.decrypt(crafted).to_string()
-    secret = np.zeros(degree, dtype=np.int64)
-    for term in text.split(" + "):
-        coefficient, _, power = term.partition("x^")
-        secret[int(power or 0)] = 1 if int(coefficient, 16) == 1 else -1
-        assert int(coefficient, 16) in (1, modulus - 1)
-    return secret
-
-
-def with_polynomials(space: Workspace, like: seal.Ciphertext, constants: list[int]) -> Any:
-    """A ciphertext of constant polynomials."""
-    raw = bytearray(space.to_bytes(space.evaluator.transform_from_ntt(like)))
-    words = np.frombuffer(raw, np.uint64, offset=HEADER_BYTES).reshape(
-        2, like.coeff_modulus_size(), -1
-    )
-    words[:] = 0
-    for polynomial, constant in zip(words, constants, strict=True):
-        polynomial[:, 0] = constant
-    return space.context.from_cipher_str(bytes(raw))
-
-
-def raw_noise(owner: SealOwner, ciphertext: seal.Ciphertext) -> np.ndarray:
-    """Every coefficient of c0 + c1 s modulo q, nearest to zero (message and noise, BGV)."""
-    space = owner.workspace
-    data = space.context.get_context_data(ciphertext.parms_id())
-    assert data is not None
-    primes = [int(prime.value()) for prime in data.parms().coeff_modulus()]
-    raw = space.to_bytes(space.evaluator.transform_from_ntt(ciphertext))
-    words = np.frombuffer(raw, np.uint64, offset=HEADER_BYTES).reshape(2, len(primes), -1)
-    secret = secret_polynomial(owner)
-    product = math.prod(primes)
-    total = np.zeros(words.shape[2], dtype=object)
-    for first, second, prime in zip(words[0], words[1], primes, strict=True):
-        residue = (first.astype(np.int64) + times_ternary(second, secret, prime)) % prime
-        others = product // prime
-        total += residue.astype(object) * (others * pow(others, -1, prime))
-    total %= product
-    return np.array([float(x - product if x > product // 2 else x) for x in total])
-
-
-def times_ternary(polynomial: np.ndarray, secret: np.ndarray, prime: int) -> np.ndarray:
-    """Negacyclic product with a polynomial of coefficients -1, 0 and 1."""
-    degree = len(polynomial)
-    extended = np.concatenate([-polynomial.astype(np.int64), polynomial.astype(np.int64)])
-    total = np.zeros(degree, dtype=np.int64)
-    for count, power in enumerate(np.flatnonzero(secret)):
-        total += secret[power] * extended[degree - power : 2 * degree - power]
-        if count % 256 == 255:  # 256 numbers of 54 bits fit a signed word
-            total %= prime
-    return total % prime
-
-
-class Recorder:
-    """Lets results pass and keeps what they were before and after hiding."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.before: list[seal.Ciphertext] = []
-        self.after: list[bytes] = []
-        original = SealPublic.hide_circuit
-
-        def hide(public: SealPublic, ciphertext: seal.Ciphertext, noise_bits: float) -> bytes:
-            self.before.append(ciphertext)
-            self.after.append(original(public, ciphertext, noise_bits))
-            return self.after[-1]
-
-        monkeypatch.setattr(SealPublic, "hide_circuit", hide)
 
 
 @pytest.fixture(scope="module")
@@ -152,15 +68,21 @@ def test_two_evaluators_with_equal_products(
     assert stats.ks_2samp(*noises).pvalue > 1e-4
 
 
-def test_the_flooding_is_uniform_and_40_bits_wider() -> None:
+def test_the_flooding_is_smooth_and_as_wide_as_it_is_said_to_be() -> None:
     parameters = SealParameters("bgv", 8192, 3, plain_primes(8192, 36)[0])
     owner = SealOwner(parameters)
     public = SealPublic(parameters, owner.public_blobs)
     noise_bits = 80
     flood = public._flooded_zero(public.zero(), noise_bits + 40)
     noise = raw_noise(owner, flood) / 2.0 ** (noise_bits + 40)
-    assert stats.kstest(noise, stats.uniform(-1, 2).cdf).pvalue > 1e-4
-    assert 0.99 < abs(noise).max() < 1.01
+    # Three numbers, each uniform in half of the range: what a sum of them has for a density.
+    third = np.convolve(np.convolve(np.ones(667), np.ones(667)), np.ones(667))
+    expected = np.interp(
+        np.sort(noise), np.linspace(-0.75, 0.75, len(third)), np.cumsum(third) / third.sum()
+    )
+    steps = np.arange(1, len(noise) + 1) / len(noise)
+    assert np.abs(expected - steps).max() < 2.3 / np.sqrt(len(noise))
+    assert abs(noise).max() < 0.75
 
 
 @pytest.mark.parametrize("result_bits", [20, 36, 42])

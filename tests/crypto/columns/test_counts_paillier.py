@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""K1 with Paillier and in the clear: exact against numpy, private, and strict about messages."""
+"""Encrypted columns with Paillier and in the clear: exact against numpy, private, and strict about messages."""
 
 from __future__ import annotations
 

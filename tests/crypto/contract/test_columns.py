@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""K1, every backend: exact products and quadratics, and a closed door for anything unexpected."""
+"""Encrypted columns, every backend: exact products and quadratics, and a closed door for anything unexpected."""
 
 from __future__ import annotations
 

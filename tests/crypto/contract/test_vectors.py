@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""K4, every backend: exact sums, multiples and shifts of encrypted vectors."""
+"""Vector sums, every backend: exact sums, multiples and shifts of encrypted vectors."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import secrets
@@ -14,6 +15,7 @@ import pytest
 from gmpy2 import mpz
 from phe import paillier as oracle
 
+from fedsift.crypto.schemes import paillier, paillier_proof
 from fedsift.crypto.schemes.paillier import (
     PaillierPrivateKey,
     PaillierPublicKey,
@@ -148,40 +150,84 @@ def test_public_key_there_and_back(key: PaillierPrivateKey) -> None:
     assert public_key_from(wire, allow_weak=True) == key.public
 
 
-def encoded_key(n: int, hs: int, key_bits: int = KEY_BITS) -> bytes:
-    sizes = (-(-key_bits // 8), -(-2 * key_bits // 8))
-    return (
-        b"\x01"
-        + key_bits.to_bytes(4, "big")
-        + n.to_bytes(sizes[0], "big")
-        + hs.to_bytes(sizes[1], "big")
-    )
+def encoded_key(n: int, roots: list[int], key_bits: int = KEY_BITS) -> bytes:
+    width = -(-key_bits // 8)
+    numbers = b"".join(int(number).to_bytes(width, "big") for number in (n, *roots))
+    return b"\x02" + key_bits.to_bytes(4, "big") + numbers
 
 
 def test_bad_public_keys_are_refused(key: PaillierPrivateKey) -> None:
-    n, hs, p = int(key.public.n), int(key.public.hs), int(key._p)
+    n, roots, p = int(key.public.n), list(key.public._roots), int(key._p)
+    assert encoded_key(n, roots) == key.public.to_bytes()
     good = key.public.to_bytes()
     prime = int(gmpy2.next_prime(3 << (KEY_BITS - 2)))
     small = 3 * (n // 3 | 1) | 1 << (KEY_BITS - 1)
     bad = {
         "empty": b"",
-        "version": b"\x02" + good[1:],
+        "version": b"\x01" + good[1:],
         "cut": good[:-1],
         "longer": good + b"\0",
-        "huge": b"\x01\xff\xff\xff\xff" + good[5:],
-        "even": encoded_key(n - 1, hs),
-        "short modulus": encoded_key(n >> 1 | 1, hs),
-        "small factor": encoded_key(small - small % 15 + 15, hs),
-        "prime": encoded_key(prime, hs),
-        "square": encoded_key(p * p, hs),
-        "zero generator": encoded_key(n, 0),
-        "generator one": encoded_key(n, 1),
-        "generator too large": encoded_key(n, n * n),
-        "generator with a factor": encoded_key(n, p),
+        "huge": b"\x02\xff\xff\xff\xff" + good[5:],
+        "even": encoded_key(n - 1, roots),
+        "short modulus": encoded_key(n >> 1 | 1, roots),
+        "small factor": encoded_key(small - small % 15 + 15, roots),
+        "prime": encoded_key(prime, roots),
+        "square": encoded_key(p * p, roots),
+        "no proof": encoded_key(n, [0] * len(roots)),
+        "proof of ones": encoded_key(n, [1] * len(roots)),
+        "proof in another order": encoded_key(n, roots[::-1]),
+        "one root wrong": encoded_key(n, [*roots[:-1], roots[-1] + 1]),
+        "root too large": encoded_key(n, [*roots[:-1], (1 << KEY_BITS) - 1]),
     }
     for blob in bad.values():
         with pytest.raises(BadCiphertext):
             PaillierPublicKey.from_bytes(blob, allow_weak=True)
+
+
+def made_from(primes: list[int]) -> tuple[int, list[int]]:
+    """A modulus of a liar's choice, with the best proof its factors allow."""
+    n = math.prod(primes)
+    phi = math.prod(prime - 1 for prime in primes)
+    exponent = int(gmpy2.invert(n, phi)) if math.gcd(n, phi) == 1 else 1
+    return n, [pow(int(number), exponent, n) for number in paillier_proof._challenges(mpz(n))]
+
+
+def prime_of(bits: int) -> int:
+    return int(paillier._prime(bits))
+
+
+def test_a_modulus_with_a_short_factor_is_refused() -> None:
+    """Residues modulo 10007 would tell the owner what was added up."""
+    for short in (10007, 65521):
+        long = prime_of(KEY_BITS - 16)
+        while (short * long).bit_length() % 2:
+            long = prime_of(KEY_BITS - 17)
+        n, roots = made_from([short, long])
+        found = [pow(root, n, n) for root in roots]
+        assert found == paillier_proof._challenges(mpz(n))  # only the division tells
+        with pytest.raises(BadCiphertext):
+            PaillierPublicKey.from_bytes(encoded_key(n, roots, n.bit_length()), allow_weak=True)
+
+
+def test_a_modulus_whose_powers_miss_residues_has_no_proof() -> None:
+    """One prime divides the other minus 1: the n-th powers are a small part of all residues."""
+    p = prime_of(100)
+    while True:
+        long = 2 * p * (secrets.randbits(310) | 1 << 309) + 1
+        if gmpy2.is_prime(long) and not (p * long).bit_length() % 2:
+            break
+    n, roots = made_from([p, long])
+    with pytest.raises(BadCiphertext):
+        PaillierPublicKey.from_bytes(encoded_key(n, roots, n.bit_length()), allow_weak=True)
+
+
+def test_the_generator_is_nobodys_choice(key: PaillierPrivateKey) -> None:
+    """n^2 - 1 has order 2: re-randomising with it would hide nothing."""
+    again = PaillierPublicKey.from_bytes(key.public.to_bytes(), allow_weak=True)
+    assert again.hs == key.public.hs
+    n, orders = key.public.n, (2, key._p - 1, key._q - 1, 2 * (key._p - 1), 2 * (key._q - 1))
+    assert all(gmpy2.powmod(again.hs, order, n * n) != 1 for order in orders)
+    assert key.decrypt(again.hs) == 0
 
 
 def test_bad_key_messages_are_refused(key: PaillierPrivateKey) -> None:

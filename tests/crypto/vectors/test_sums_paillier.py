@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""K4 with Paillier: sums of encrypted vectors."""
+"""Vector sums with Paillier: sums of encrypted vectors."""
 
 from __future__ import annotations
 

@@ -9,6 +9,8 @@ from fedsift.errors import ConfigError
 from fedsift.lab.attacks.attack import CLOSED, DECLARED, OPEN
 from fedsift.lab.attacks.job import attack_run, record_federation, refuse_without_attacks
 from fedsift.protocol import Policy
+from helpers.fedsdg import PAPER
+from helpers.vfps import PAIRING
 
 
 def attacked(method, selector, federation):
@@ -62,7 +64,9 @@ def test_the_coordinator_reads_sums_that_are_not_masked(score, security, found):
 
 def test_gradients_of_a_job_tell_labels_and_that_is_declared():
     X, y = columns()
-    selector = fs.FedSDGSelector(max_epochs=3, batch_size=64, security="plain", random_state=0)
+    selector = fs.FedSDGSelector(
+        max_epochs=3, batch_size=64, security="plain", random_state=0, **PAPER
+    )
     rows, _ = attacked("fedsdg", selector, split_vertical(X, y, 2, random_state=0))
     (row,) = rows["gradient-labels", "party-2 (feature holder)"]
     assert row.found > 0.9
@@ -102,7 +106,8 @@ def test_distances_and_ids_of_a_default_job_tell_nothing():
 
 def test_overlapping_groups_of_a_job_are_solved_and_that_is_declared():
     X, y = columns(60, 4)
-    selector = fs.VFPSSelector(n_queries=10, strategy="shapley", n_groups=20, random_state=0)
+    settings = {"strategy": "shapley", "n_groups": 20, "policy": PAIRING}
+    selector = fs.VFPSSelector(n_queries=10, random_state=0, **settings)
     rows, _ = attacked("vfps", selector, split_vertical(X, y, 4, label_holder=None))
     (row,) = rows["distance-solving", "label-holder (leader)"]
     assert (row.found, row.verdict) == (1.0, DECLARED)
@@ -138,15 +143,25 @@ def test_anchors_that_follow_from_a_seed_are_no_secret():
     assert {row.declared for row in found} == {("known-anchor-images",)}
 
 
-def test_the_third_party_of_a_job_keeps_subsets_and_cannot_tell_parties_apart():
+def test_the_third_party_of_a_job_cannot_tell_whose_a_subset_is():
     X, y = columns(150)
     given = {"n_iterations": 2, "n_rounds": 2, "n_particles": 6, "random_state": 0}
     federation = split_horizontal(X, y, np.arange(150) % 3)
     rows, _ = attacked("fpso", fs.FPSOSelector(**given), federation)
     (row,) = rows["mask-inference", "third-party (third party)"]
-    assert (row.found, row.verdict) == (1.0, DECLARED)
+    assert (row.found, row.verdict) == (row.guess, CLOSED)
+    assert row.guess < 1
     (row,) = rows["accuracy-inference", "third-party (third party)"]
     assert (row.found, row.verdict) == (0.5, CLOSED)
+    allowed = ("schema", "local-subset", "unnamed-subsets", "accuracies", "selection")
+    by_party = {"policy": fs.Policy(may_reveal=allowed, min_security_bits=0), **given}
+    rows, _ = attacked("fpso", fs.FPSOSelector(aggregation="third-party", **by_party), federation)
+    (row,) = rows["mask-inference", "third-party (third party)"]
+    assert (row.found, row.verdict) == (1.0, DECLARED)
+    # Without masks the parts are those of their senders, whatever the ledger says of the sums.
+    rows, _ = attacked("fpso", fs.FPSOSelector(security="plain", **given), federation)
+    (row,) = rows["mask-inference", "third-party (third party)"]
+    assert (row.found, row.verdict) == (1.0, "OPEN")
     rows, report = attacked("fpso", fs.FPSOSelector(mode="federated-fitness", **given), federation)
     assert ("mask-inference", "third-party (third party)") not in rows
     assert any("no subset to keep" in note for note in report.notes)

@@ -58,10 +58,13 @@ def test_totals_are_subtracted_exactly():
     X, y = rng.normal(size=(9, 2)), np.arange(9) % 2
 
     def totals(rows):
-        numbers = [len(rows), *np.bincount(y[rows], minlength=2).tolist()]
+        counts = [len(rows), *np.bincount(y[rows], minlength=2).tolist()]
+        sums = []
         for column in X[rows].T:
-            numbers += moments.column_sums(column, y[rows], 2, np.empty(0))
-        return attack.Totals.read(numbers, 2, 2)
+            own = moments.column_sums(column, y[rows], 2, np.empty(0))
+            counts += own[0]
+            sums += own[1]
+        return attack.Totals.read([*moments.pack_counts(counts), *sums], 2, 2)
 
     gap = totals(np.arange(9)).minus(totals(np.arange(8)))
     assert gap.n_rows == 1

@@ -32,12 +32,12 @@ def four_columns(seed=0, n_rows=N_ROWS):
 
 def views_of(federation, **settings):
     """Everything the leader decrypts in a run."""
-    params = Params(**{"n_queries": 60, "seed": 0, "scheme": "plain", **settings})
+    params = Params(**{"n_queries": 60, "seed": 0, "query_seed": 0, "scheme": "plain", **settings})
     nodes = vfps.build_nodes(federation.tables, federation.label_holder, federation.target, params)
     leader = attack.CuriousLeader(federation.target, None, params)
     nodes[federation.label_holder] = (leader,)
     policies = None
-    if params.singles or params.unlimited:
+    if params.singles or params.unlimited or params.paired:
         kinds = tuple(m.declaration.kind for m in MESSAGES)
         policies = dict.fromkeys(nodes, Policy(may_reveal=kinds, min_security_bits=0))
     run_local(vfps.PROTOCOL, nodes, policies=policies, protected=False)
@@ -85,7 +85,7 @@ def test_separate_groups_leave_every_part_undetermined():
     ids=["shapley", "brute-force", "shared design"],
 )
 def test_overlapping_groups_give_every_part_away(settings):
-    """Why these declare 'paired-groups': blinded or not, the sums are a linear system."""
+    """Why these need 'paired-groups' by name: blinded or not, the sums are a linear system."""
     federation = four_columns()
     likeness, solved = solve_all(federation, views_of(federation, **settings))
     assert solved == 1.0
@@ -129,17 +129,27 @@ def test_exact_distances_of_a_one_column_party_are_its_column():
 
 
 def test_our_sums_do_not_give_the_column():
-    """The same attack on sums of two participants, in the easiest case: all rows are known."""
+    """The same attack on sums of two participants, in the easiest case: all rows are known.
+
+    It gives both columns mixed as the two queries happen to lie: about a quarter of all pairs of
+    queries look like one of them (over 0.9), the usual pair must not. Stronger attacks on all rows
+    succeed, see the next tests; that is why policies must name them.
+    """
     federation = four_columns()
-    views = views_of(federation, fagin=False)
-    first, second = [v for v in views if "party-1" in v.group][:2]
-    exact = []
-    for view in (first, second):
-        numbers = attack.unblind(view.blinded).astype(float)
-        exact.append(numbers - numbers[view.query])
-    column = column_from_distances(*exact, second=second.query)
     truth = standardised(federation.tables["party-1"])[0][:, 0]
-    assert attack.likeness(column, truth) < 0.9
+    views = [v for v in views_of(federation, fagin=False) if "party-1" in v.group]
+    found = []
+    for first, second in itertools.pairwise(views):
+        if first.group != second.group:
+            continue
+        exact = []
+        for view in (first, second):
+            numbers = attack.unblind(view.blinded).astype(float)
+            exact.append(numbers - numbers[view.query])
+        column = column_from_distances(*exact, second=second.query)
+        found.append(attack.likeness(column, truth))
+    assert len(found) > 40
+    assert np.median(found) < 0.8
 
 
 def subtracted(federation, views):
@@ -226,7 +236,7 @@ def test_the_aggregator_keeps_to_the_limit_whatever_the_leader_asks():
             self._book.within_quota = lambda members, found: found
 
     federation = four_columns()
-    params = Params(n_queries=N_ROWS, seed=0, scheme="plain", k=10)
+    params = Params(n_queries=N_ROWS, seed=0, query_seed=0, scheme="plain", k=10)
     nodes = vfps.build_nodes(federation.tables, federation.label_holder, federation.target, params)
     nodes[federation.label_holder] = (Hungry(federation.target, None, params),)
     with pytest.raises(PartyFailed, match="more distances than"):
@@ -241,7 +251,7 @@ def test_the_aggregator_shows_no_more_rows_than_the_nearest_under_that_name():
             return [("separate", list(groups))]
 
     federation = four_columns()
-    params = Params(n_queries=10, seed=0, scheme="plain", fagin=False)
+    params = Params(n_queries=10, seed=0, query_seed=0, scheme="plain", fagin=False)
     nodes = vfps.build_nodes(federation.tables, federation.label_holder, federation.target, params)
     nodes[federation.label_holder] = (Liar(federation.target, None, params),)
     with pytest.raises(PartyFailed, match="more rows than the nearest"):
@@ -280,12 +290,25 @@ def test_a_group_of_one_needs_everybodys_permission():
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "shapley", "brute-force"])
-def test_a_policy_can_forbid_overlapping_groups(strategy):
-    selector = VFPSSelector(
-        strategy=strategy, n_participants=2, policy=Policy(may_not_reveal=("paired-groups",))
-    )
+@pytest.mark.parametrize("policy", [None, Policy(), Policy(may_not_reveal=("paired-groups",))])
+def test_overlapping_groups_are_refused_unless_they_are_named(strategy, policy):
+    federation = four_columns()
+    selector = VFPSSelector(strategy=strategy, n_participants=2, n_queries=10, policy=policy)
     with pytest.raises(PolicyViolation, match="paired-groups"):
-        selector.fit(four_columns())
+        selector.fit(federation)
+    # One participant that does not name it is enough.
+    kinds = {m.declaration.kind for m in MESSAGES}
+    policies = dict.fromkeys(federation.parties, Policy(may_reveal=tuple(sorted(kinds))))
+    policies["party-2"] = Policy(may_reveal=tuple(sorted(kinds - {"paired-groups"})))
+    with pytest.raises(PolicyViolation, match="party-2"):
+        selector.set_params(policy=policies).fit(federation)
+
+
+def test_parties_cut_out_of_one_array_need_no_permission():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)), rng.integers(0, 2, 60)
+    selector = VFPSSelector(strategy="greedy", n_participants=2, n_queries=10, random_state=0)
+    assert "paired-groups" in {row.kind for row in selector.fit(X, y).result_.disclosures}
 
 
 def test_a_leader_cannot_pass_overlapping_groups_off_as_separate():
@@ -294,7 +317,9 @@ def test_a_leader_cannot_pass_overlapping_groups_off_as_separate():
             return [("separate", list(groups))]
 
     federation = four_columns()
-    params = Params(n_queries=10, seed=0, scheme="plain", strategy="shapley", n_groups=20)
+    params = Params(
+        n_queries=10, seed=0, query_seed=0, scheme="plain", strategy="shapley", n_groups=20
+    )
     nodes = vfps.build_nodes(federation.tables, federation.label_holder, federation.target, params)
     nodes[federation.label_holder] = (Liar(federation.target, None, params),)
     with pytest.raises(Exception, match="overlapping groups"):

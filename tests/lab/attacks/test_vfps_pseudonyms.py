@@ -11,6 +11,7 @@ from fedsift.methods.vfps import leader as vfps
 from fedsift.methods.vfps.distances import Params, Ranking, part_of_distance, standardised
 from fedsift.methods.vfps.messages import MESSAGES, SubRankings, divided
 from fedsift.protocol import Codec, Policy
+from helpers.vfps import PAIRING
 
 N_ROWS, DEPTH = 300, 64
 
@@ -52,9 +53,10 @@ def test_one_shuffle_for_all_queries_is_linked(federation):
 @pytest.fixture(scope="module")
 def seen(federation):
     """First blocks of one participant's rankings, decoded from the frames the aggregator got."""
-    params = Params(n_queries=100, seed=0, strategy="shapley", n_groups=12)
+    params = Params(n_queries=100, seed=0, query_seed=0, strategy="shapley", n_groups=12)
     nodes = vfps.build_nodes(federation.tables, federation.label_holder, federation.target, params)
-    outcome = run_local(vfps.PROTOCOL, nodes, keep_frames=True)
+    policies = dict.fromkeys(nodes, PAIRING)
+    outcome = run_local(vfps.PROTOCOL, nodes, policies=policies, keep_frames=True)
     codec = Codec(MESSAGES)
     rankings = []
     for entry in outcome.transcript.entries:
@@ -90,7 +92,7 @@ def test_the_query_itself_has_another_id_every_time(seen):
 @pytest.fixture(scope="module")
 def rounded(federation):
     """What the aggregator sees in a separate design: one order per query and group."""
-    params = Params(n_queries=100, seed=0, all_rows=True, scheme="plain")
+    params = Params(n_queries=100, seed=0, query_seed=0, all_rows=True, scheme="plain")
     nodes = vfps.build_nodes(federation.tables, federation.label_holder, federation.target, params)
     curious = CuriousAggregator()
     curious.watch()

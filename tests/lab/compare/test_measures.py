@@ -9,7 +9,7 @@ import fedsift as fs
 from fedsift.errors import ParameterError
 from fedsift.lab.compare.cases import (
     Case,
-    Pooled,
+    PooledData,
     copies_of,
     count_copies,
     joint_target,
@@ -111,7 +111,7 @@ class TestSplits:
             train = take_rows(federation, split.train)
             assert train.n_rows == len(split.train)
             # Rows, labels and order agree with the pooled view.
-            assert np.array_equal(Pooled.of(train).X, case.pooled.X[split.train])
+            assert np.array_equal(PooledData.of(train).X, case.pooled.X[split.train])
             assert np.array_equal(joint_target(train).codes, case.pooled.y[split.train])
 
     def test_copies_are_counted_and_can_be_kept_together(self, rows):
@@ -140,7 +140,7 @@ class TestSplits:
             before, after = joint_target(federation).codes, joint_target(shuffled).codes
             assert np.array_equal(np.bincount(before), np.bincount(after))
             assert (before != after).mean() > 0.2
-            assert np.array_equal(Pooled.of(federation).X, Pooled.of(shuffled).X)
+            assert np.array_equal(PooledData.of(federation).X, PooledData.of(shuffled).X)
             again = joint_target(with_permuted_labels(federation, 5)).codes
             assert np.array_equal(after, again)
 
@@ -152,7 +152,7 @@ class TestSplits:
         import pandas as pd
 
         frame = pd.DataFrame({"job": ["cook", "smith", None, "cook"], "age": [1.0, 2.0, 3.0, 4.0]})
-        pooled = Pooled.of(fs.split_vertical(frame, [0, 1, 0, 1], 2))
+        pooled = PooledData.of(fs.split_vertical(frame, [0, 1, 0, 1], 2))
 
         assert pooled.feature_of.tolist() == [0, 0, 1]
         assert pooled.columns_of([0]).tolist() == [0, 1]

@@ -14,7 +14,6 @@ from fedsift.errors import (
     PolicyViolation,
     ValueProblem,
 )
-from fedsift.maths import moments
 from fedsift.methods.dcfs import anchor, unsupervised
 from fedsift.methods.dcfs import (
     coordinator as dcfs,
@@ -38,16 +37,30 @@ def structured(n=60, m=40, seed=0):
     return X
 
 
+POOLED = fs.Policy(
+    may_reveal=tuple({m.declaration.kind for m in dcfs_messages.MESSAGES}), min_security_bits=0
+)
+"""Lets all rows have one scale, which has to be allowed by name."""
+
+
+def scaled(parts, *, pooled=False, shared=False):
+    """Every part by its own means and spreads, or by those of all rows."""
+    out = []
+    for part in parts:
+        rows = np.concatenate(parts) if pooled else part
+        spread = rows.std(axis=0)
+        if shared:
+            spread = np.full(len(spread), np.sqrt((spread**2).mean()))
+        out.append((part - rows.mean(axis=0)) / spread)
+    return out
+
+
 def open_dcfs(parts, params):
     """The oracle: Algorithm 1 with all data in one place."""
-    pooled = np.concatenate(parts)
-    mean, spread = pooled.mean(axis=0), pooled.std(axis=0)
-    if params.scaling == "shared":
-        spread = np.full(len(mean), np.sqrt((spread**2).mean()))
     rng = np.random.default_rng(params.seed)
-    anchors = -3.0 + 6.0 * rng.random((params.n_anchors, pooled.shape[1]))
+    anchors = -3.0 + 6.0 * rng.random((params.n_anchors, parts[0].shape[1]))
     return anchor.collaborate(
-        [(part - mean) / spread for part in parts],
+        scaled(parts, pooled=params.scale == "pooled", shared=params.scaling == "shared"),
         anchors,
         alpha=params.alpha,
         beta=params.beta,
@@ -65,13 +78,13 @@ def parts_of(federation):
 
 @pytest.mark.parametrize("parties", [2, 3])
 @pytest.mark.parametrize("alignment", ["server", "open"])
+@pytest.mark.parametrize("scale", ["own", "pooled"])
 @pytest.mark.parametrize("settings", [{}, {"target": "paper"}, {"scaling": "shared"}])
-def test_it_equals_the_algorithm_on_open_data(alignment, parties, settings):
+def test_it_equals_the_algorithm_on_open_data(alignment, parties, settings, scale):
     federation = fs.split_horizontal(structured(), None, parties, random_state=0)
-    selector = DCFSSelector(
-        alignment=alignment, n_features_to_select=8, random_state=5, **settings
-    ).fit(federation)
-    params = selector._prepare(federation).params
+    settings = {"alignment": alignment, "scale": scale, "policy": POOLED, **settings}
+    selector = DCFSSelector(n_features_to_select=8, random_state=5, **settings).fit(federation)
+    params = selector._prepare(federation, simulated=True).params
     wanted = open_dcfs(parts_of(federation), params)
     for found, expected in zip(selector.party_scores_.values(), wanted, strict=True):
         assert np.allclose(found, expected, rtol=1e-6, atol=1e-9)
@@ -79,24 +92,51 @@ def test_it_equals_the_algorithm_on_open_data(alignment, parties, settings):
 
 
 @pytest.mark.parametrize("parties", [2, 3])
-def test_without_anchors_it_is_the_local_baseline_and_its_mean_ranks(parties):
+@pytest.mark.parametrize("scale", ["own", "pooled"])
+def test_without_anchors_it_is_the_local_baseline_and_its_mean_ranks(parties, scale):
     federation = fs.split_horizontal(structured(), None, parties, random_state=0)
-    selector = DCFSSelector(alignment="local", n_features_to_select=8).fit(federation)
-    parts = parts_of(federation)
-    pooled = np.concatenate(parts)
-    scaled = [(part - pooled.mean(axis=0)) / pooled.std(axis=0) for part in parts]
-    wanted = [unsupervised.local_selection(part) for part in scaled]
+    settings = {"alignment": "local", "scale": scale, "policy": POOLED}
+    selector = DCFSSelector(n_features_to_select=8, **settings).fit(federation)
+    parts = scaled(parts_of(federation), pooled=scale == "pooled")
+    wanted = [unsupervised.local_selection(part) for part in parts]
     for found, expected in zip(selector.party_scores_.values(), wanted, strict=True):
         assert np.allclose(found, expected / expected.max(), rtol=1e-6)
     assert np.allclose(selector.scores_, unsupervised.borda(wanted))
 
 
-def test_without_anchors_nobody_sees_more_than_pooled_numbers():
+def test_without_anchors_nobody_sees_more_than_mean_ranks():
     federation = fs.split_horizontal(structured(), None, 3, random_state=0)
     rows = DCFSSelector(alignment="local").fit(federation).result_.disclosures
     kinds = {d.kind for d in rows}
-    assert kinds == {"schema", "pooled-sums", "pooled-moments", "selection"}
+    assert kinds == {"schema", "pooled-scores", "selection"}
     assert kinds == {d.kind for d in DCFSSelector(alignment="local").plan(federation).disclosures}
+
+
+@pytest.mark.parametrize("alignment", ["server", "open", "local"])
+def test_by_default_no_sum_of_a_column_leaves_a_party(alignment):
+    """Each party's numbers can change as they like: all that is sent is of scaled rows."""
+    parts = np.split(structured(), 2)
+    told = []
+    for offset in (0.0, 1000.0):
+        federation = fs.Federation.horizontal({"a": parts[0], "b": 2 * parts[1] + offset})
+        selector = DCFSSelector(alignment=alignment, random_state=0).fit(federation)
+        kinds = {d.kind for d in selector.result_.disclosures}
+        assert not kinds & {"pooled-sums", "pooled-moments"}
+        told.append(selector.scores_)
+    assert np.allclose(*told, atol=1e-6)
+
+
+def test_a_common_scale_has_to_be_allowed_by_name():
+    federation = fs.split_horizontal(structured(), None, 2, random_state=0)
+    with pytest.raises(PolicyViolation, match="pooled-moments"):
+        DCFSSelector(scale="pooled").fit(federation)
+    with pytest.raises(PolicyViolation, match="pooled-moments"):
+        DCFSSelector(scale="pooled", policy={"party-1": POOLED}).fit(federation)
+    selector = DCFSSelector(scale="pooled", policy=POOLED).fit(federation)
+    learned = {(d.learner, d.kind) for d in selector.result_.disclosures}
+    assert {("party-1", "pooled-moments"), ("coordinator", "pooled-sums")} <= learned
+    planned = DCFSSelector(scale="pooled", policy=POOLED).plan(federation).disclosures
+    assert {(d.learner, d.kind) for d in planned} == learned
 
 
 def test_structure_comes_before_noise():
@@ -111,12 +151,11 @@ def test_structure_comes_before_noise():
     assert np.mean(hits) >= 5
 
 
-def test_plain_and_secure_agree():
+@pytest.mark.parametrize("scale", ["own", "pooled"])
+def test_plain_and_secure_agree(scale):
     X = structured(90, 40)
-    both = [
-        DCFSSelector(n_features_to_select=8, parties=3, random_state=1, security=s).fit(X)
-        for s in ("secure", "plain")
-    ]
+    settings = {"n_features_to_select": 8, "parties": 3, "random_state": 1, "policy": POOLED}
+    both = [DCFSSelector(scale=scale, security=s, **settings).fit(X) for s in ("secure", "plain")]
     assert np.array_equal(both[0].scores_, both[1].scores_)
     assert "PLAIN" in both[1].result_.disclosures[0].form
 
@@ -135,8 +174,7 @@ def test_without_a_seed_the_anchors_come_from_a_secret_only_members_share():
 
 
 def test_anchors_of_two_runs_have_nothing_in_common():
-    mean = np.zeros(200)
-    scale = dcfs_settings.Scale(mean, mean + 1, mean - 3, mean + 3)
+    scale = dcfs_settings.Scale(np.zeros(200), np.ones(200))
     params = dcfs.Params(n_features_to_select=5, n_anchors=50)
     one, other = (dcfs_settings.anchors_for(params, bytes([i]) * 32, scale) for i in (1, 2))
     assert np.abs(one).max() <= 3
@@ -180,7 +218,7 @@ def test_what_the_coordinator_sees():
         dcfs.PROTOCOL, dcfs.build_nodes(federation.tables, params), keep_frames=True
     )
     kinds = {e.message for e in outcome.transcript.view("coordinator")}
-    assert kinds == {"Greeting", "SecretDealt", "MaskedSums", "Images", "Done"}
+    assert kinds == {"Greeting", "SecretDealt", "MaskedScores", "Images", "Done"}
     images = received(outcome, "coordinator", dcfs_messages.Images, protocol=dcfs.PROTOCOL)
     assert {image.image.shape[1] for image in images} == {10}
 
@@ -191,7 +229,6 @@ def test_members_see_images_only_in_the_open_mode():
         rows = DCFSSelector(alignment=alignment).fit(federation).result_.disclosures
         kinds = {d.kind for d in rows if d.learner == "party-1"}
         assert ("anchor-images" in kinds) == learned
-        assert "pooled-moments" in kinds
 
 
 def test_the_plan_is_what_happens_and_policies_refuse():
@@ -245,6 +282,7 @@ def test_bad_tables(table, error):
         {"n_dimensions": 0},
         {"n_neighbors": -1},
         {"target": "svd"},
+        {"scale": "common"},
         {"scaling": "none"},
         {"security": "none"},
     ],
@@ -287,9 +325,9 @@ def test_public_anchors_are_scaled_like_the_rows_and_declared_as_known():
 class OtherAnchors(dcfs.Member):
     """A member that lies about its images, or runs another job."""
 
-    @handles(dcfs_messages.CommonScale)
-    async def start(self, told, net):
-        await super().start(told, net)
+    @handles(dcfs_messages.ImagesWanted)
+    async def start(self, ask, net):
+        await super().start(ask, net)
         return dcfs_messages.Images(PublicArray.of(np.zeros((3, 7))))
 
 
@@ -327,24 +365,49 @@ def test_columns_are_aligned_by_name_or_refused():
         fs.Federation.horizontal({"north": north, "south": south.rename(columns={"c3": "x3"})})
 
 
+@pytest.mark.parametrize("scale", ["own", "pooled"])
 @pytest.mark.parametrize("alignment", ["server", "local"])
-def test_constant_columns_score_nothing_and_leave_the_others_alone(alignment):
+def test_constant_columns_score_nothing_and_leave_the_others_alone(alignment, scale):
     X = structured(60, 40)
     X[:, 5] = 0.1  # not a sum of powers of two: rounding must not become a spread
     X[:, 6] = 1e9
     settings = {"alignment": alignment, "n_features_to_select": 8, "random_state": 0}
-    scores = DCFSSelector(**settings).fit(X).party_scores_
+    scores = DCFSSelector(scale=scale, policy=POOLED, **settings).fit(X).party_scores_
     for own in scores.values():
         assert own[5] == own[6] == 0
         assert own.max() == 1
 
 
-def test_a_column_that_is_constant_at_one_party_only():
+@pytest.mark.parametrize("alignment", ["server", "local"])
+def test_a_column_that_is_constant_at_one_party_only(alignment):
     X = structured(60, 40)
     X[:30, 7] = 2.0
     federation = fs.Federation.horizontal({"north": X[:30], "south": X[30:]})
-    selector = DCFSSelector(random_state=0).fit(federation)
-    assert all(np.isfinite(own).all() for own in selector.party_scores_.values())
+    scores = DCFSSelector(alignment=alignment, random_state=0).fit(federation).party_scores_
+    assert scores["north"][7] == 0 < scores["south"][7]
+
+
+@pytest.mark.parametrize("alignment", ["server", "local"])
+@pytest.mark.parametrize("offset", [0.0, 2.0, 1000.0])
+def test_offsets_and_units_of_a_party_do_not_change_its_scores(alignment, offset):
+    """A site effect: by its own scale a party's rows are what they were."""
+    parts = np.split(structured(90), 3)
+    settings = {"alignment": alignment, "n_features_to_select": 8, "random_state": 0}
+    moved = [parts[0], parts[1] + offset, 1000 * parts[2]]
+    one, other = (
+        DCFSSelector(**settings).fit(fs.Federation.horizontal(dict(zip("abc", rows, strict=True))))
+        for rows in (parts, moved)
+    )
+    assert np.allclose(one.scores_, other.scores_, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-25, 1e14, 1e200])
+@pytest.mark.parametrize("scaling", ["columns", "shared"])
+def test_very_small_and_very_large_numbers_have_a_scale(size, scaling):
+    rows = structured(60, 9)
+    found = dcfs_settings.Scale.of_rows(size * rows, scaling)
+    wanted = dcfs_settings.Scale.of_rows(rows, scaling)
+    assert np.allclose(found.of(size * rows), wanted.of(rows), rtol=1e-9, atol=1e-9)
 
 
 def test_nothing_but_constant_columns():
@@ -358,7 +421,9 @@ def test_the_fewest_rows_and_repeated_rows(alignment):
     X = structured(6, 12)
     X[4] = X[3]
     federation = fs.Federation.horizontal({"north": X[:3], "south": X[3:]})
-    selector = DCFSSelector(alignment=alignment, n_features_to_select=3).fit(federation)
+    selector = DCFSSelector(
+        alignment=alignment, n_features_to_select=3, policy=fs.Policy(min_class_size=1)
+    ).fit(federation)
     assert all(np.isfinite(own).all() for own in selector.party_scores_.values())
     assert selector.get_support().sum() == 3
 
@@ -367,12 +432,10 @@ def test_pooled_spreads_keep_their_digits_far_from_zero():
     rng = np.random.default_rng(0)
     parts = [1e8 + rng.normal(size=(40, 3)), 1e8 + rng.normal(size=(60, 3))]
     totals = np.array([dcfs_settings.column_moments(p) for p in parts], dtype=object).sum(axis=0)
-    stream = iter(totals.tolist())
-    columns = [moments.read_column(stream, 0, with_target=False) for _ in range(3)]
-    mean, unit = dcfs_settings.common_units(columns, "columns")
+    scale = dcfs_settings.Scale.of_sums(totals.tolist(), "columns")
     pooled = np.concatenate(parts)
-    assert np.allclose(mean, pooled.mean(axis=0), rtol=1e-15)
-    assert np.allclose(unit, (pooled - 1e8).std(axis=0), rtol=1e-7)
+    assert np.allclose(scale.mean, pooled.mean(axis=0), rtol=1e-15)
+    assert np.allclose(scale.unit, (pooled - 1e8).std(axis=0), rtol=1e-7)
 
 
 def test_a_single_party_and_a_vertical_federation_are_refused():

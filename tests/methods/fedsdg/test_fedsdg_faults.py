@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
-from fedsift.engine import run_local
 from fedsift.errors import PartyFailed
-from fedsift.methods.fedsdg import label_holder as fedsdg
 from fedsift.methods.fedsdg import messages as wire
 from fedsift.methods.fedsdg.feature_holder import FeatureHolder
 from fedsift.protocol import DrivingRole, MaskedArray, PublicArray
-from helpers.fedsdg import moons, params, parties, train
+from helpers.fedsdg import moons, params, parties, run_paper, train
 
 HOLDER = "label-holder"
 SCHEMES = ("bgv", "plain")
@@ -129,7 +127,7 @@ def test_rows_a_party_does_not_have_are_refused(rows):
         "party-1": (FeatureHolder(federation.tables["party-1"], chosen, 1),),
     }
     with pytest.raises(PartyFailed, match="party-1") as failed:
-        run_local(fedsdg.PROTOCOL, nodes, protected=False)
+        run_paper(nodes, protected=False)
     assert_no_values(str(failed.value), X)
 
 
@@ -141,4 +139,4 @@ def test_rows_of_another_table_are_refused():
         "party-1": (FeatureHolder(federation.tables["party-1"], params(), 1),),
     }
     with pytest.raises(PartyFailed, match="party-1"):
-        run_local(fedsdg.PROTOCOL, nodes, protected=False)
+        run_paper(nodes, protected=False)

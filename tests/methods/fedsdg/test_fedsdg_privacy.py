@@ -1,5 +1,7 @@
 """What each role of FedSDG-FS sees, read from the decoded bytes, and what policies stop."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.stats import ks_2samp, kstest
@@ -14,7 +16,7 @@ from fedsift.methods.fedsdg import messages as wire
 from fedsift.methods.fedsdg.selector import FedSDGSelector
 from fedsift.protocol import MaskedArray, Policy, PublicArray
 from fedsift.protocol.message import NOTHING
-from helpers.fedsdg import moons, params, parties, train
+from helpers.fedsdg import PAPER, moons, params, parties, train
 from helpers.runs import received
 
 HOLDER = "label-holder"
@@ -348,7 +350,10 @@ def test_single_outputs_are_declared_as_what_they_are():
 )
 def test_a_policy_refuses_before_any_message(party, kind, n_parties, settings):
     sent = []
-    selector = FedSDGSelector(**settings, policy={party: Policy(may_not_reveal=(kind,))})
+    given = PAPER["policy"]
+    policies = dict.fromkeys((HOLDER, "party-1", "party-2")[: n_parties + 1], given)
+    policies[party] = dataclasses.replace(given, may_not_reveal=(kind,))
+    selector = FedSDGSelector(protocol="paper", **settings, policy=policies)
     with pytest.raises(PolicyViolation, match=kind) as refused:
         selector.run(parties(*moons(), n_parties), observer=sent.append)
     assert party in str(refused.value)
@@ -356,11 +361,12 @@ def test_a_policy_refuses_before_any_message(party, kind, n_parties, settings):
 
 
 def test_without_that_policy_summed_outputs_need_no_permission_for_single_ones():
-    policy = Policy(may_not_reveal=("single-layer-outputs",), min_security_bits=0)
-    outcome, _ = train(parties(*moons()), params(), policies=dict.fromkeys(("party-1",), policy))
+    policy = dataclasses.replace(PAPER["policy"], may_not_reveal=("single-layer-outputs",))
+    policies = {HOLDER: PAPER["policy"], "party-1": policy, "party-2": policy}
+    outcome, _ = train(parties(*moons()), params(), policies=policies)
     assert outcome.value.history
     with pytest.raises(PolicyViolation, match="single-layer-outputs"):
-        train(parties(*moons(), 1), params(), policies={"party-1": policy})
+        train(parties(*moons(), 1), params(), policies={HOLDER: policy, "party-1": policy})
 
 
 def test_a_run_without_encryption_is_refused_by_default_policies():

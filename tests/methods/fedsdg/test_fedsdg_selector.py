@@ -1,5 +1,6 @@
 """FedSDGSelector around the training: files, interruptions, resuming, and bad input."""
 
+import dataclasses
 import json
 import signal
 import stat
@@ -13,7 +14,7 @@ import pytest
 import fedsift as fs
 from fedsift.data import Federation, split_vertical
 from fedsift.errors import FedsiftError, ParameterError
-from helpers.fedsdg import EachEpoch, assert_same_run, course, quick, shifted
+from helpers.fedsdg import PAPER, EachEpoch, assert_same_run, course, quick, shifted
 
 
 def ctrl_c():
@@ -101,6 +102,7 @@ class Outage(Exception):
     """What ends a run in these tests."""
 
 
+@pytest.mark.usefixtures("repeatable")
 @pytest.mark.parametrize("security", ["plain", "secure"])
 @pytest.mark.parametrize("label_holder", [0, None])
 def test_a_resumed_training_is_the_uninterrupted_one(tmp_path, security, label_holder):
@@ -201,10 +203,10 @@ def test_the_progress_bar_shows_gates_and_loss(capsys):
 
 def test_closed_embedding_columns_do_not_travel():
     X, y = shifted(n_rows=64)
-    settings = {"embedding": 8, "lam_embedding": 30.0, "gate_learning_rate": 0.1, "max_epochs": 20}
-    settings["min_epochs"] = 19  # the gates of the last epoch
+    # Steps so long that most embedding gates close in the first epoch, whichever is chosen.
+    settings = {"embedding": 8, "lam_embedding": 30.0, "gate_learning_rate": 0.5, "max_epochs": 4}
     narrow = quick(**settings).fit(X, y)
-    assert narrow.history_[-1]["open_embeddings"] < 16
+    assert max(entry["open_embeddings"] for entry in narrow.history_) < 16
     wide = quick(**settings, gates="input").fit(X, y)
     for selector in (narrow, wide):
         selector.predict_proba(X)
@@ -268,7 +270,7 @@ def test_a_federation_without_labels_or_by_rows_is_refused():
     X, y = shifted()
     with pytest.raises(ParameterError, match="needs parties with different columns"):
         quick().fit(fs.split_horizontal(X, y, 2))
-    with pytest.raises(ParameterError, match="without a label"):
+    with pytest.raises(ParameterError, match="has no label"):
         quick().fit(split_vertical(X, None, 2))
 
 
@@ -290,7 +292,7 @@ def test_a_class_that_was_not_there_when_fitting_is_refused_by_score():
 def test_a_class_of_one_row_trains_and_does_not_validate():
     X, y = shifted()
     y[5] = 2
-    selector = quick().fit(X, y)
+    selector = quick(policy=dataclasses.replace(PAPER["policy"], min_class_size=1)).fit(X, y)
     assert list(selector.classes_) == [0, 1, 2]
     assert selector.predict_proba(X).shape == (48, 3)
 

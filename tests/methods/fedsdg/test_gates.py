@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from fedsift.methods.fedsdg.gates import START_STEPS, GaussianGate, start_from_gini
+from fedsift.methods.fedsdg.gates import GaussianGate
+from fedsift.methods.fedsdg.starts import START_STEPS, start_from_gini
 
 
 def test_without_noise_a_gate_is_its_mean_clipped():

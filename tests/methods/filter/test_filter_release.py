@@ -18,7 +18,7 @@ from fedsift.methods.filter import (
     messages as filter_messages,
 )
 from fedsift.methods.filter import (
-    release as filter_release,
+    noise as filter_release,
 )
 from fedsift.methods.filter import scores
 from fedsift.methods.filter.features import fixed_bins
@@ -65,6 +65,7 @@ def in_fixed_point(table, y):
 
 
 class TestOutcome:
+    @pytest.mark.usefixtures("repeatable")
     @pytest.mark.parametrize("score", ["gini", "mi"])
     @pytest.mark.parametrize("epsilon", [0.3, 4.0])
     def test_encrypted_runs_draw_what_the_open_one_draws(self, score, epsilon):
@@ -120,6 +121,7 @@ class TestOutcome:
         }
         assert len(drawn) > 4
 
+    @pytest.mark.usefixtures("repeatable")
     def test_columns_and_rows_in_parts_are_drawn_alike(self):
         """The same scores and seed draw the same places, however many members add up."""
         counts = [
@@ -186,7 +188,7 @@ class TestWhoLearnsWhat:
             (coordinator,) = nodes["coordinator"]
             assert not any(coordinator._totals["bin sizes"])
             kinds = {entry.message for entry in outcome.transcript.view("party-1")}
-            assert kinds == {"Hello", "Roster", "BinSizes", "Tables", "Chosen"}
+            assert kinds == {"Hello", "Roster", "ClassSizes", "BinSizes", "Tables", "Chosen"}
         assert views[0] == views[1]
         assert len(views[0]) == 2
 
@@ -200,7 +202,7 @@ class TestWhoLearnsWhat:
         own = split(X, y, 3, random_state=0)
         assert len(own.warnings) == 3 if federation is vertical else len(own.warnings) > 1
 
-        found = selector(1.0).fit(own)
+        found = selector(1.0, policy=fs.Policy(min_bin_size=1, min_class_size=1)).fit(own)
         noisy = fs.FilterSelector(
             "mi", n_features_to_select=2, bins=EDGES, epsilon=1.0, random_state=0
         ).fit(own)
@@ -221,10 +223,10 @@ class TestWhoLearnsWhat:
             filter_release.chosen(known, params, 0.01, account)
         assert account.total == pytest.approx(1.0)
 
-    def test_draws_never_follow_a_seed_that_others_know(self):
-        chosen = selector(1.0)
-        assert chosen._prepare(vertical(), None, simulated=True).params.noise_seed == 0
-        assert chosen._prepare(vertical(), None).params.noise_source("selection") is None
+    @pytest.mark.parametrize("simulated", [True, False])
+    def test_draws_never_follow_a_seed(self, simulated):
+        params = selector(1.0)._prepare(vertical(), None, simulated=simulated).params
+        assert params.noise_source("selection") is None
 
 
 class TestThePromise:

@@ -9,7 +9,7 @@ from sklearn.feature_selection import chi2, f_classif
 import fedsift as fs
 from fedsift.data import PartyTable, Target, synthetic
 from fedsift.engine import run_local
-from fedsift.errors import ParameterError
+from fedsift.errors import PartyError
 from fedsift.methods.filter import coordinator as filters_horizontal
 from fedsift.methods.filter.horizontal_messages import MaskedSums
 from fedsift.methods.filter.ranking import Params, plain_scores
@@ -19,9 +19,12 @@ from helpers.runs import received
 SCORES = ["gini", "f", "mi", "chi2", "iv", "variance"]
 
 
+OPENED = {"min_class_size": 5, "disclose": "counts"}
+
+
 def pooled(X, y, score):
     table = PartyTable.from_any(X, name="pooled")
-    return plain_scores(table, Target.from_values(y), Params(score=score))
+    return plain_scores(table, Target.from_values(y), Params(score=score, **OPENED))
 
 
 @pytest.mark.parametrize("parties", [2, 3, 5])
@@ -121,7 +124,7 @@ def test_a_member_can_forbid_pooled_quantiles():
 
 def test_a_single_party_has_nobody_to_hide_among():
     X, y = labelled(60, 3)
-    with pytest.raises(ParameterError, match="at least two"):
+    with pytest.raises(PartyError, match="at least two"):
         fs.FilterSelector("f", n_features_to_select=1).fit(
             fs.Federation.horizontal({"only": (X, y)})
         )

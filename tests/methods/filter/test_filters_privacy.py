@@ -155,7 +155,7 @@ def test_a_policy_refuses_before_any_message(policy, settings, words):
 
 def test_auto_takes_what_the_policies_allow():
     X, y = labelled(100, 4)
-    policy = {"bank": fs.Policy(may_not_reveal=("feature-scores",))}
+    policy = {"bank": fs.Policy(may_reveal=("basic", "feature-count", "bin-counts"))}
     selector = fs.FilterSelector("gini", n_features_to_select=1, policy=policy)
     selector.fit(bank_and_registry(X, y))
     assert selector.result_.parameters["disclose"] == "counts"

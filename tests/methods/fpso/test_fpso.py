@@ -10,45 +10,27 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fedsift as fs
 from benchmarks.baselines import fpso as fpso_baselines
-from fedsift.crypto.masking import unmask_sum
 from fedsift.engine import run_local
 from fedsift.errors import (
     ColumnError,
     ParameterError,
     PartyError,
-    PolicyViolation,
     ProtocolError,
     ValueProblem,
 )
 from fedsift.lab.pooled import pooled_subset
 from fedsift.methods.fpso import messages as fpso_messages
 from fedsift.methods.fpso import third_party as fpso
+from fedsift.methods.fpso import unnamed
 from fedsift.methods.fpso.local_search import Params, fewest_rows
 from fedsift.methods.fpso.selector import FPSOSelector
 from fedsift.protocol import handles
 from helpers.arrays import labelled
+from helpers.fpso import MODES, PAPER, QUICK, STEP, run, task
 from helpers.runs import received
 
-QUICK = {"n_iterations": 6, "n_rounds": 2, "n_particles": 10, "random_state": 0}
-MODES = ["rounds", "federated-fitness"]
-STEP = 1 / fpso.ACCURACY_STEPS
-
-
-def task(seed=0):
-    X, y = labelled(120, 10, 2, seed)
-    X[:, 0] += 2 * y
-    return X, y
-
-
-def run(federation, **settings):
-    """A run with open frames: outcome and nodes."""
-    params = Params(n_iterations=5, n_particles=8, seed=0, **{"n_rounds": 1, **settings})
-    nodes = fpso.build_nodes(federation.tables, federation.targets, params)
-    return run_local(fpso.PROTOCOL, nodes, keep_frames=True), nodes
-
-
-def seen_by_third_party(outcome, kind):
-    return received(outcome, "third-party", kind, protocol=fpso.PROTOCOL)
+# scikit-learn's tables are so small that classes have a few rows only.
+SMALL = fs.Policy(min_class_size=1, min_security_bits=0)
 
 
 @pytest.mark.parametrize("integration", ["mean", "max-min"])
@@ -57,12 +39,12 @@ def test_masked_and_open_aggregation_choose_the_same_subset(mode, integration):
     X, y = task()
     settings = {"mode": mode, "integration": integration, **QUICK}
     masked, open_, plain = (
-        FPSOSelector(**settings, **how).fit(X, y)
-        for how in ({}, {"aggregation": "third-party"}, {"security": "plain"})
+        FPSOSelector(**settings, **how).fit(X, y) for how in ({}, PAPER, {"security": "plain"})
     )
-    assert np.array_equal(masked.get_support(), open_.get_support())
-    assert np.array_equal(masked.get_support(), plain.get_support())
-    assert masked.accuracy_ == pytest.approx(open_.accuracy_, abs=1e-12)
+    for other in (open_, plain):
+        assert np.array_equal(masked.get_support(), other.get_support())
+        assert masked.accuracy_ == pytest.approx(other.accuracy_, abs=1e-12)
+        assert masked.result_.history[-1] == other.result_.history[-1]  # the same subsets were met
     assert masked.get_support()[0]
 
 
@@ -72,8 +54,8 @@ def test_the_winner_is_the_best_candidate_of_all_parties(integration, together):
     X, y = task()
     federation = fs.split_horizontal(X, y, 3, random_state=0)
     outcome, nodes = run(federation, integration=integration)
-    subsets = seen_by_third_party(outcome, fpso_messages.LocalSubset)
-    masks = np.stack([s.mask.array() for s in subsets]).astype(bool)
+    (asked,) = received(outcome, "party-1", fpso_messages.Candidates, protocol=fpso.PROTOCOL)
+    masks = asked.masks.array().astype(bool)
     accuracy = [
         nodes[p][0].fitness.correct(masks) / federation.tables[p].n_rows for p in federation.tables
     ]
@@ -82,108 +64,11 @@ def test_the_winner_is_the_best_candidate_of_all_parties(integration, together):
     assert any(np.array_equal(outcome.value.mask, mask) for mask in masks)
 
 
-def test_the_smallest_accuracy_is_all_that_max_min_opens():
-    """Sums are zero up to the smallest accuracy, and noise above it for every subset."""
-    X, y = task()
-    federation = fs.split_horizontal(X, y, 3, random_state=0)
-    outcome, _ = run(federation, integration="max-min")
-    replies = seen_by_third_party(outcome, fpso_messages.MaskedShortfalls)
-    assert len(replies) == 3
-    sums = np.array(unmask_sum([r.shortfalls.array() for r in replies]), dtype=np.int64)
-    sums = sums.reshape(3, fpso.ACCURACY_STEPS)
-    reached = (sums == 0).sum(axis=1)
-    assert all(
-        (row[:n] == 0).all() and (row[n:] != 0).all() for row, n in zip(sums, reached, strict=True)
-    )
-    # Above the smallest accuracy the sums are as random as one party's noise: all distinct.
-    noise = np.concatenate([row[n:] for row, n in zip(sums, reached, strict=True)])
-    assert len(np.unique(noise)) == len(noise)
-    assert np.abs(noise.astype(float)).max() > 2**60
-    # One message alone has no zeros that would give its sender's accuracy away.
-    assert all((r.shortfalls.array() != 0).all() for r in replies)
-
-
-def test_a_masked_accuracy_alone_is_noise():
-    """The same run twice: single messages are unrelated, their sums the same."""
-    X, y = task()
-    federation = fs.split_horizontal(X, y, 3, random_state=0)
-    views = []
-    for _ in range(2):
-        outcome, _ = run(federation, mode="federated-fitness")
-        replies = seen_by_third_party(outcome, fpso_messages.MaskedAccuracies)
-        views.append([reply.accuracies.array() for reply in replies[:3]])
-    for first, second in zip(*views, strict=True):
-        assert (first != second).all()
-        assert (first > 2**40).mean() > 0.9  # an accuracy has ten bits
-    assert unmask_sum(views[0]) != []
-    totals = [sorted(unmask_sum(view)) for view in views]
-    assert all(0 <= t <= 3 * fpso.ACCURACY_STEPS for total in totals for t in total)
-
-
-def test_accuracies_leave_a_party_in_coarse_steps():
-    """Exact ratios of small numbers would tell how many rows a party has."""
-    X, y = task()
-    outcome, _ = run(fs.split_horizontal(X, y, 3, random_state=0), aggregation="third-party")
-    for reply in seen_by_third_party(outcome, fpso_messages.Accuracies):
-        steps = reply.accuracies.array() * fpso.ACCURACY_STEPS
-        assert np.array_equal(steps, np.rint(steps))
-
-
 def test_max_min_takes_the_best_worst_case():
     X, y = task()
     selector = FPSOSelector(integration="max-min", **QUICK).fit(X, y)
     worst = min(selector.result_.participants.values())
     assert worst == pytest.approx(selector.accuracy_, abs=STEP)
-
-
-def test_in_the_masked_mode_no_single_accuracy_reaches_the_third_party():
-    X, y = task()
-    federation = fs.split_horizontal(X, y, 3, random_state=0)
-    masked = FPSOSelector(**QUICK).fit(federation).result_.disclosures
-    worst = FPSOSelector(integration="max-min", **QUICK).fit(federation).result_.disclosures
-    open_ = FPSOSelector(aggregation="third-party", **QUICK).fit(federation).result_.disclosures
-    assert {"accuracies", "smallest-accuracy"}.isdisjoint({d.kind for d in masked})
-    assert {"accuracies", "pooled-accuracy"}.isdisjoint({d.kind for d in worst})
-    assert "accuracies" in {d.kind for d in open_}
-    sealed = {d.form for d in (*masked, *worst) if d.kind.endswith("-accuracy")}
-    assert sealed == {"masked, only the sum opens"}
-
-
-def test_participants_see_subsets_without_owners_and_no_accuracy():
-    X, y = task()
-    federation = fs.split_horizontal(X, y, 3, random_state=0)
-    orders = set()
-    for _ in range(12):
-        outcome, _ = run(federation)
-        (asked,) = received(outcome, "party-1", fpso_messages.Candidates, protocol=fpso.PROTOCOL)
-        orders.add(asked.masks.array().tobytes())
-        for kind in (fpso_messages.Accuracies, fpso_messages.MaskedAccuracies):
-            assert received(outcome, "party-1", kind, protocol=fpso.PROTOCOL) == []
-    assert len(orders) > 1  # shuffled anew in every run
-
-
-@pytest.mark.parametrize("integration", ["mean", "max-min"])
-@pytest.mark.parametrize("mode", MODES)
-def test_the_plan_is_what_happens(mode, integration):
-    X, y = task()
-    federation = fs.split_horizontal(X, y, 2, random_state=0)
-    selector = FPSOSelector(mode=mode, integration=integration, **QUICK)
-    planned = {(d.learner, d.kind) for d in selector.plan(federation).disclosures}
-    happened = {(d.learner, d.kind) for d in selector.fit(federation).result_.disclosures}
-    assert happened == planned
-
-
-def test_policies_refuse():
-    X, y = task()
-    federation = fs.split_horizontal(X, y, 2, random_state=0)
-    policy = {"party-1": fs.Policy(may_not_reveal=("local-subset",))}
-    with pytest.raises(PolicyViolation, match="local-subset"):
-        FPSOSelector(policy=policy, **QUICK).fit(federation)
-    FPSOSelector(policy=policy, mode="federated-fitness", **QUICK).fit(federation)
-    policy = {"party-2": fs.Policy(may_not_reveal=("accuracies",), min_security_bits=0)}
-    with pytest.raises(PolicyViolation, match="accuracies"):
-        FPSOSelector(policy=policy, aggregation="third-party", **QUICK).fit(federation)
-    FPSOSelector(policy=policy, **QUICK).fit(federation)
 
 
 def two_minds():
@@ -334,10 +219,9 @@ def test_the_local_baseline_is_what_parties_propose_without_exchange():
     local = fpso_baselines.local_subsets(federation, params)
     nodes = fpso.build_nodes(federation.tables, federation.targets, params)
     outcome = run_local(fpso.PROTOCOL, nodes, keep_frames=True)
-    proposed = {
-        s.mask.array().tobytes() for s in seen_by_third_party(outcome, fpso_messages.LocalSubset)
-    }
-    assert {mask.tobytes() for mask in local.values()} == proposed
+    (asked,) = received(outcome, "party-1", fpso_messages.Candidates, protocol=fpso.PROTOCOL)
+    wanted = unnamed.in_order(np.stack(list(local.values())))
+    assert np.array_equal(asked.masks.array(), wanted)
 
 
 def test_a_search_on_pooled_rows_and_one_without_search():
@@ -381,8 +265,9 @@ def test_impossible_accuracies_stop_the_run(aggregation, settings):
     nodes = fpso.build_nodes(federation.tables, federation.targets, params)
     table = federation.tables["party-2"]
     boaster = Boaster(table, federation.targets["party-2"], params)
+    policies = dict.fromkeys(nodes, PAPER["policy"])
     with pytest.raises(ProtocolError, match="do not add up"):
-        run_local(fpso.PROTOCOL, {**nodes, "party-2": (boaster,)})
+        run_local(fpso.PROTOCOL, {**nodes, "party-2": (boaster,)}, policies=policies)
 
 
 def test_a_party_with_other_columns_stops_the_run():
@@ -427,9 +312,9 @@ def test_fewer_rows_than_folds_or_neighbours_are_refused(n_rows, k, needed):
     assert fewest_rows(5, k) == needed
     tables = {"small": (X[:n_rows], y[:n_rows]), "large": (X[20:], y[20:])}
     with pytest.raises(ParameterError, match=rf"has {n_rows} rows.*at least {needed}"):
-        FPSOSelector(k=k, **QUICK).fit(fs.Federation.horizontal(tables))
+        FPSOSelector(k=k, policy=SMALL, **QUICK).fit(fs.Federation.horizontal(tables))
     tables["small"] = (X[:needed], y[:needed])
-    FPSOSelector(k=k, **QUICK).fit(fs.Federation.horizontal(tables))
+    FPSOSelector(k=k, policy=SMALL, **QUICK).fit(fs.Federation.horizontal(tables))
 
 
 @pytest.mark.parametrize(
@@ -461,7 +346,7 @@ def test_bad_tables(change, error):
         ({"k": 0}, "positive whole number"),
         ({"n_particles": 1.5}, "positive whole number"),
         ({"n_features_to_select": 99}, "from 1 to 10"),
-        ({"n_features_to_select": "all"}, "whole number or a share"),
+        ({"n_features_to_select": "all"}, "a share in"),
         ({"classifier": LinearRegression()}, "scikit-learn classifier"),
     ],
 )
@@ -474,7 +359,7 @@ def test_one_party_numbers_as_labels_and_vertical_federations_are_refused():
     X, y = task()
     with pytest.raises(PartyError, match="at least two parties"):
         FPSOSelector(**QUICK).fit(fs.Federation.horizontal({"only": (X, y)}))
-    with pytest.raises(PartyError, match="third party's name"):
+    with pytest.raises(PartyError, match="called 'third-party'"):
         FPSOSelector(**QUICK).fit(
             fs.Federation.horizontal({"third-party": (X[:60], y[:60]), "b": (X[60:], y[60:])})
         )
@@ -489,6 +374,9 @@ def test_one_party_numbers_as_labels_and_vertical_federations_are_refused():
         FPSOSelector(**QUICK).fit(fs.split_vertical(X, y, 2))
 
 
-@parametrize_with_checks([FPSOSelector(n_iterations=3, n_rounds=2, n_particles=6), FPSOSelector()])
+@parametrize_with_checks(
+    [FPSOSelector(n_iterations=3, n_rounds=2, n_particles=6, policy=SMALL),
+     FPSOSelector(policy=SMALL)]
+)  # fmt: skip
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

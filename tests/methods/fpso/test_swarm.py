@@ -15,7 +15,7 @@ def task(n=80, d=12, n_classes=3, seed=0):
     return X, y
 
 
-@pytest.mark.parametrize("decoding", swarm.DECODINGS)
+@pytest.mark.parametrize("decoding", ["threshold", "random"])
 def test_the_swarm_finds_the_informative_features(decoding):
     X, y = task(120)
     fitness = subset_fitness.KnnFitness(
@@ -33,7 +33,7 @@ def test_the_swarm_finds_the_informative_features(decoding):
     assert reached == sorted(reached)
 
 
-@pytest.mark.parametrize("decoding", swarm.DECODINGS)
+@pytest.mark.parametrize("decoding", ["threshold", "random"])
 def test_the_same_seed_gives_the_same_subset(decoding):
     X, y = task()
     fitness = subset_fitness.KnnFitness(

@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fedsift as fs
 from fedsift.data import Federation, catalog, split_vertical, synthetic
 from fedsift.engine import run_local
-from fedsift.errors import ColumnError, DataError, ParameterError, PartyFailed
+from fedsift.errors import ColumnError, DataError, ParameterError, PartyError, PartyFailed
 from fedsift.methods.interaction import label_owner as interaction
 from fedsift.methods.interaction import measures
 from fedsift.methods.interaction.fixed_point import OwnColumns, simulate
@@ -192,7 +193,9 @@ def test_constant_features_come_last_and_are_told_apart():
 def test_a_class_with_one_row():
     X, y = labelled(50, 4, 3)
     y = np.where(np.arange(50) == 7, 5, y)
-    found = InteractionSelector(n_features_to_select=4, security="plain", random_state=0).fit(X, y)
+    small = fs.Policy(min_class_size=1, min_security_bits=0)
+    settings = {"n_features_to_select": 4, "security": "plain", "policy": small}
+    found = InteractionSelector(random_state=0, **settings).fit(X, y)
     assert order_of(found) == simulate(X, y).order
 
 
@@ -235,7 +238,7 @@ def test_bad_data():
     with pytest.raises(ColumnError, match="'job'"):
         InteractionSelector(n_features_to_select=1).fit(frame, y)
     federation = Federation.vertical({"cloud": X, "b": X[:, :1]}, label=("b", y))
-    with pytest.raises(ParameterError, match="'cloud'"):
+    with pytest.raises(PartyError, match="'cloud'"):
         InteractionSelector(n_features_to_select=1).fit(federation)
     with pytest.raises(ParameterError, match="label"):
         InteractionSelector(n_features_to_select=1).fit(Federation.vertical({"a": X, "b": X}))

@@ -3,13 +3,17 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import fedsift as fs
 from fedsift.methods.interaction.selector import InteractionSelector
 
+# scikit-learn's tables are so small that classes have a few rows only.
+SMALL = {"policy": fs.Policy(min_class_size=1, min_security_bits=0)}
+PLAIN = {"security": "plain", **SMALL}
 SELECTORS = [
-    InteractionSelector(),
-    InteractionSelector(n_features_to_select=1, security="plain"),
-    InteractionSelector(n_features_to_select="auto", security="plain"),
-    InteractionSelector(n_features_to_select=0.5, measure="paper", parties=3, security="plain"),
+    InteractionSelector(**SMALL),
+    InteractionSelector(n_features_to_select=1, **PLAIN),
+    InteractionSelector(n_features_to_select="auto", **PLAIN),
+    InteractionSelector(n_features_to_select=0.5, measure="paper", parties=3, **PLAIN),
 ]
 
 

@@ -15,7 +15,7 @@ from fedsift.methods.vfps.distances import Params, Ranking, part_of_distance, st
 from fedsift.methods.vfps.knn_mi import estimate
 from fedsift.methods.vfps.selector import VFPSSelector
 from fedsift.report.text import render
-from helpers.vfps import ALLOWING, blobs, federation, oracle, run, scores
+from helpers.vfps import ALLOWING, blobs, federation, oracle, queries_of, run, scores
 
 SWITCHES = list(itertools.product([True, False], [True, False]))
 
@@ -100,7 +100,7 @@ def test_fagin_saves_slots_and_gives_up_where_it_does_not():
 def test_separate_groups_equal_the_oracle_on_the_queries_they_had(parties, own, levels):
     """Rounded sums find every row that counts, also those at equal distance."""
     fed = federation(*blobs(120, 20, levels=levels), parties, label_holder=own)
-    params = Params(scheme="plain", seed=0, n_queries=60, n_groups=10)
+    params = Params(scheme="plain", seed=0, query_seed=0, n_queries=60, n_groups=10)
     nodes = vfps.build_nodes(fed.tables, fed.label_holder, fed.target, params)
     served = {}
     leader = nodes[fed.label_holder][0]
@@ -220,6 +220,21 @@ def test_the_same_seed_gives_the_same_result_whatever_the_keys():
     first, second = (run(fed, n_queries=40).value.found for _ in range(2))
     assert first.importances == second.importances
     assert run(fed, n_queries=40, seed=1).value.found.importances != first.importances
+
+
+def test_queries_of_real_runs_come_from_the_operating_system_and_score_as_exactly():
+    fed = federation(*blobs())
+    params = Params(scheme="plain", seed=0, n_queries=20, strategy="shapley", n_groups=12)
+    drawn = []
+    for _ in range(2):
+        nodes = vfps.build_nodes(fed.tables, fed.label_holder, fed.target, params)
+        policies = dict.fromkeys(nodes, ALLOWING)
+        outcome = run_local(vfps.PROTOCOL, nodes, policies=policies, protected=False)
+        drawn.append(nodes[fed.label_holder][0]._queries.tolist())
+        for group, value in scores(outcome).items():
+            assert value == pytest.approx(oracle(fed, group, queries=drawn[-1]), abs=1e-12)
+    assert drawn[0] != drawn[1]
+    assert queries_of(fed).tolist() not in drawn
 
 
 def test_separate_designs_never_put_a_participant_twice_into_one_query():

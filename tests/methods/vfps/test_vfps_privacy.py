@@ -1,5 +1,7 @@
 """What each role of VF-PS sees, read from the decoded bytes, and what policies stop."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -8,11 +10,13 @@ from fedsift.crypto.masking import MaskingKey
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, PartyFailed, PolicyViolation
 from fedsift.methods.vfps import messages as wire
+from fedsift.methods.vfps import zero_shares
 from fedsift.methods.vfps.aggregator import Participant
 from fedsift.methods.vfps.selector import VFPSSelector
 from fedsift.protocol import MaskedArray, Policy
 from helpers.vfps import ALL_KINDS, ALLOWING, blobs, federation, received, run
 
+ANYBODY = SimpleNamespace(party="anybody", identity=None)
 SUMS = (wire.GroupDistances, wire.PairedGroupDistances, wire.SinglePartyDistances)
 WITHOUT_SINGLES = Policy(
     may_reveal=tuple(kind for kind in ALL_KINDS if kind != "single-party-distances"),
@@ -51,10 +55,11 @@ def test_rounded_parts_look_random_and_only_their_sum_is_the_groups():
     sent = received(outcome, "aggregator", wire.RoundedParts)
     assert len(sent) >= 8
     for message in sent:
-        numbers = message.parts.array().reshape(-1).view("<u2").astype(float)
+        words = message.parts.array()
+        numbers = np.concatenate([zero_shares.total([line], 400) for line in words]).astype(float)
         # Rounded distances are small numbers; under a mask they fill the whole range evenly.
-        assert abs(numbers.mean() / 2**16 - 0.5) < 0.05
-        assert abs(numbers.std() / 2**16 - 12**-0.5) < 0.05
+        assert abs(numbers.mean() / 2**21 - 0.5) < 0.05
+        assert abs(numbers.std() / 2**21 - 12**-0.5) < 0.05
         assert len(np.unique(numbers)) > 0.9 * 400
 
 
@@ -76,7 +81,7 @@ def test_the_shuffle_secret_reaches_participants_sealed_and_the_aggregator_never
     assert len({m.secret.blobs for m in sealed}) == 4
     assert not received(outcome, "aggregator", wire.SharedSecret)
     with pytest.raises(BadCiphertext, match="cannot be opened"):
-        shuffle.receive(sealed[0].secret, MaskingKey.generate(), sealed[0].dealer)
+        shuffle.receive(sealed[0].secret, MaskingKey.generate(), ANYBODY, "", sealed[0].dealer)
 
 
 def test_pseudo_ids_change_with_every_query_and_every_run():
@@ -228,7 +233,7 @@ def _run_with(leader_class=None, aggregator=None, **settings):
     from fedsift.methods.vfps import leader as vfps
 
     fed = federation(*blobs(60, 8))
-    params = vfps_local.Params(scheme="plain", seed=0, n_queries=6, **settings)
+    params = vfps_local.Params(scheme="plain", seed=0, query_seed=0, n_queries=6, **settings)
     nodes = vfps.build_nodes(fed.tables, fed.label_holder, fed.target, params)
     if leader_class is not None:
         nodes[fed.label_holder] = (leader_class(fed.target, None, params),)
@@ -293,7 +298,7 @@ def test_a_party_that_answers_nonsense_ends_the_run_with_a_clear_error(strategy,
     from fedsift.methods.vfps import leader as vfps
 
     fed = federation(*blobs(200, 8))
-    params = vfps_local.Params(scheme="plain", seed=0, n_queries=6, strategy=strategy)
+    params = vfps_local.Params(scheme="plain", seed=0, query_seed=0, n_queries=6, strategy=strategy)
     nodes = vfps.build_nodes(fed.tables, fed.label_holder, fed.target, params)
     liar = type("OneLiar", (Liar,), {"answer": staticmethod(answer)})
     nodes["party-2"] = (liar(fed.tables["party-2"], params),)
@@ -313,7 +318,7 @@ def test_the_ledger_says_who_learned_what():
     assert sums.form.startswith("encrypted")
     assert sums.key_owner == "label-holder"
     assert result.security == "secure"
-    shared = VFPSSelector(design="shared", n_queries=10, random_state=0)
+    shared = VFPSSelector(design="shared", n_queries=10, policy=ALLOWING, random_state=0)
     kinds = {row.kind for row in shared.fit(federation(*blobs(300, 8))).result_.disclosures}
     assert {"sub-rankings", "common-neighbours", "paired-groups"} <= kinds
     plain = VFPSSelector(n_queries=9, security="plain").fit(federation(*blobs(60, 8))).result_
@@ -337,9 +342,9 @@ def test_the_noise_of_a_blinded_sum_stays_below_what_the_flooding_covers(monkeyp
     owner = blinding.own_sums("bgv")
     evaluator = blinding.join_sums(owner.keys)
     numbers = np.random.default_rng(0).integers(0, 2**30, 8192)
-    parts = {str(i): blinding.seal_vector(evaluator, numbers) for i in range(20)}
+    parts = {str(i): blinding.seal_vector(evaluator, numbers) for i in range(64)}
     loaded = blinding.LoadedParts(evaluator, parts, 8192)
     for _ in range(5):
         loaded.blinded(list(parts), [1] * 8192)
     assert len(bounds) == 5
-    assert all(used + 5 < bound for used, bound in bounds)
+    assert all(used + 2 < bound for used, bound in bounds)

@@ -9,12 +9,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from fedsift.data import split_horizontal
-from fedsift.errors import ColumnError, ParameterError, PolicyViolation, ValueProblem
+from fedsift.errors import ColumnError, ParameterError, PartyError, PolicyViolation, ValueProblem
 from fedsift.methods.vfps.selector import VFPSSelector
 from fedsift.protocol import Policy
 from fedsift.report.text import render
 from fedsift.result import SelectionResult
-from helpers.vfps import ALLOWING, blobs, federation
+from helpers.vfps import ALLOWING, PAIRING, blobs, federation
 
 PLAIN = {"security": "plain", "n_queries": 30, "random_state": 0}
 ALLOWED = {**PLAIN, "policy": ALLOWING}
@@ -87,7 +87,7 @@ def test_one_participant_a_horizontal_federation_and_a_missing_label_are_refused
         VFPSSelector(**PLAIN).fit(split_horizontal(X, y, 2))
     with pytest.raises(ParameterError, match="no label"):
         VFPSSelector(**PLAIN).fit(federation(X, None, 3, label_holder=0))
-    with pytest.raises(ParameterError, match="Rename"):
+    with pytest.raises(PartyError, match="Rename"):
         VFPSSelector(**PLAIN).fit(federation(X, y, 3, names=["a", "b", "aggregator"]))
     with pytest.raises(ValueProblem, match="one class"):
         VFPSSelector(**PLAIN).fit(X, np.zeros(60, dtype=int))
@@ -146,7 +146,11 @@ def test_duplicate_rows_do_not_look_informative():
 def test_classes_smaller_than_k_and_of_one_row():
     X, y = blobs(60, 8, 2)
     y[:2], y[2] = 7, 9
-    selector = VFPSSelector(k=5, **{**PLAIN, "n_queries": 60}).fit(X, y)
+    settings = {**PLAIN, "n_queries": 60}
+    with pytest.raises(PolicyViolation, match="min_class_size"):
+        VFPSSelector(k=5, **settings).fit(X, y)
+    small = Policy(min_security_bits=0, min_bin_size=1, min_class_size=1)
+    selector = VFPSSelector(k=5, policy=small, **settings).fit(X, y)
     assert selector.result_.parameters["n_queries"] == 59
     assert all(np.isfinite(v) for v in selector.importances_.values())
 
@@ -160,11 +164,13 @@ def test_k_larger_than_everything():
 def test_groups_of_one_in_federations_are_granted_by_policies_only(strategy):
     data = federation(*blobs(60, 2), 2)
     settings = {**PLAIN, "strategy": strategy}
+    settings["policy"] = PAIRING
     with pytest.raises(PolicyViolation, match="single-party-distances"):
         VFPSSelector(**settings).fit(data)
     with pytest.raises(PolicyViolation, match="single-party-distances"):
         VFPSSelector(**settings).plan(data)
-    allowed = VFPSSelector(policy=ALLOWING, **settings).fit(data)
+    settings["policy"] = ALLOWING
+    allowed = VFPSSelector(**settings).fit(data)
     assert len(allowed.selected_participants_) == 1
     assert any("one participant's data" in w for w in allowed.result_.warnings)
 
@@ -196,7 +202,8 @@ def test_reports_show_standard_errors_and_what_became_of_everybody(tmp_path):
 
 def test_groups_that_may_not_be_tested_are_named_in_the_result():
     fed = federation(*blobs(80, 8), 4, label_holder=0)
-    selector = VFPSSelector(strategy="brute-force", n_participants=2, **PLAIN).fit(fed)
+    settings = {"strategy": "brute-force", "n_participants": 2, "policy": PAIRING, **PLAIN}
+    selector = VFPSSelector(**settings).fit(fed)
     assert "party-1" not in selector.selected_participants_
     assert any("were not tested" in warning for warning in selector.result_.warnings)
 

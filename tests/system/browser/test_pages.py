@@ -6,12 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fedsift.cli.live import Page
+from fedsift.cli.tables import Page
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.deploy.sealed_reports import open_report, seal_report
 from fedsift.deploy.submit import JobState
-from fedsift.engine.observer import Progress
-from fedsift.engine.snapshot import ProgressSnapshot, ProgressTracker
+from fedsift.engine.observer import Progress, ProgressSnapshot, ProgressTracker
 from fedsift.lab.attacks import page as attack_page
 from fedsift.lab.attacks.attack import AttackReport
 from fedsift.lab.compare import view as compare_view

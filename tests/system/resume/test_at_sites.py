@@ -24,8 +24,8 @@ JOBS = {
     "dcfs": (horizontal("dcfs", n_features_to_select=2, n_anchors=3, **PLAIN), "Chosen"),
     "fpso": (horizontal("fpso", n_rounds=2, n_iterations=2, **PLAIN), "GlobalSubset"),
     "fedsdg": (
-        vertical("fedsdg", ("bank", "shop"), ids=False, **SMALL, **PLAIN),
-        "ReturnTo",
+        vertical("fedsdg", ("bank", "shop"), ids=False, n_features_to_select=2, **SMALL, **PLAIN),
+        "Chosen",
     ),
 }
 
@@ -45,6 +45,7 @@ def keeping(place):
     return script
 
 
+@pytest.mark.usefixtures("repeatable")
 @pytest.mark.parametrize("name", JOBS)
 def test_a_run_between_sites_goes_on_after_one_of_them_failed(name, tmp_path, monkeypatch):
     job, last = JOBS[name]

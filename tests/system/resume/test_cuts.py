@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from fedsift.errors import PartyFailed
+from fedsift.methods.registry import method_named
+from fedsift.protocol import Policy
 from helpers.resume import (
     CASES,
     Cut,
@@ -18,8 +20,18 @@ from helpers.resume import (
     undisturbed,
     watched,
 )
+from helpers.vfps import PAIRING
 
 pytestmark = pytest.mark.xdist_group("resume")  # undisturbed runs are kept for all tests
+
+ALLOWING = {
+    name: Policy(
+        may_reveal=tuple(declaration.kind for _, declaration in method_named(name).declarations()),
+        min_security_bits=0,
+    )
+    for name in ("dcfs", "fpso")
+}
+"""Lets a run be as its settings want it, the paper's included."""
 
 
 def cuts(total):
@@ -117,12 +129,16 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(name, tmp_path):
         ("filter", {"score": "variance"}),
         ("filter-horizontal", {"score": "f"}),
         ("interaction", {"n_features_to_select": "auto"}),
-        ("vfps", {"design": "shared"}),
-        ("vfps", {"strategy": "shapley", "batching": False}),
+        ("vfps", {"design": "shared", "policy": PAIRING}),
+        ("vfps", {"strategy": "shapley", "batching": False, "policy": PAIRING}),
         ("dcfs", {"alignment": "open", "target": "paper"}),
         ("dcfs", {"alignment": "local"}),
+        ("dcfs", {"scale": "pooled", "policy": ALLOWING["dcfs"]}),
         ("fpso", {"mode": "federated-fitness"}),
-        ("fpso", {"n_rounds": 1, "aggregation": "third-party"}),
+        (
+            "fpso",
+            {"n_rounds": 1, "aggregation": "third-party", "policy": ALLOWING["fpso"]},
+        ),
         ("fedsdg", {"refit": True, "n_features_to_select": 3, "max_epochs": 2}),
     ],
 )

@@ -13,6 +13,7 @@ from fedsift.methods.vfps import messages as wire
 from fedsift.methods.vfps.distances import Params
 from fedsift.methods.vfps.participant import Participant
 from fedsift.protocol import PublicArray
+from helpers.fedsdg import PAPER
 from helpers.resume import CASES, cut_run, n_messages
 
 pytestmark = pytest.mark.xdist_group("resume")  # undisturbed runs are kept for all tests
@@ -95,6 +96,8 @@ def test_files_hold_no_cell_label_or_name_of_another_party(name, security, tmp_p
 
     monkeypatch.setattr(MaskingKey, "generate", classmethod(recorded))
     settings = {"policy": None, "security": security}
+    if name == "fedsdg":
+        settings["policy"] = PAPER["policy"]
     if name == "vfps":
         settings |= {"policy": {"may_reveal": [m.declaration.kind for m in wire.MESSAGES]}}
         settings["policy"] |= {"min_security_bits": 0, "min_bin_size": 1}
@@ -140,6 +143,7 @@ class OneDoor:
     """The network as a participant sees it, with nobody behind."""
 
     party = "party-1"
+    identity = None
 
     def members(self, role):
         return {"participant": ("party-1", "party-2", "party-3"), "leader": ("label-holder",)}[role]
@@ -162,9 +166,9 @@ async def begun(participant, run, unit, rows):
     from fedsift.crypto import shuffle
     from fedsift.methods.vfps import blinding
 
-    sealed = shuffle.deal(shuffle.new_secret(), leader, joined.key)
+    sealed = shuffle.deal(shuffle.new_secret(), leader, door, "party-1", joined.key)
     owner = blinding.own_sums("plain")
-    await participant.handle(wire.SharedSecret(leader.public, sealed, owner.keys, 12), door)
+    await participant.handle(wire.SharedSecret(leader.public, sealed, owner.keys), door)
     await participant.handle(wire.Queries(0, PublicArray.of(np.array(rows))), door)
     return door
 
@@ -192,15 +196,18 @@ def test_a_query_that_was_begun_serves_no_other_group_after_a_restart(tmp_path):
     door = drive(begun(first, "run", 0, [5]))
     drive(first.handle(wanted("party-1", "party-2"), door))
     # The leader's process dies here and comes back with the same query.
+    first._checkpoints.release()
     second = participant()
     door = drive(begun(second, "run", 0, [5]))
     with pytest.raises(ParameterError, match="with another group"):
         drive_error(second.handle(wanted("party-1", "party-3"), door))
+    second._checkpoints.release()
     third = participant()
     door = drive(begun(third, "run", 0, [5]))
     drive(third.handle(wanted("party-1", "party-2"), door))
     # Once it is finished, it is not answered at all.
     drive(third.handle(wire.PARTICIPANT_SIGNALS.save(1), door))
+    third._checkpoints.release()
     with pytest.raises(ParameterError, match="second time"):
         drive_error(begun(participant(), "run", 1, [5]))
 

@@ -1,6 +1,8 @@
 """What a resumed run does not accept: other data, other settings, broken or missing files."""
 
+import fcntl
 import logging
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -107,10 +109,25 @@ def damaged(path, damage):
     "damage", ["empty", "cut", "flipped", "garbage", "another archive", "part of a model"]
 )
 @pytest.mark.parametrize("owner", ["third-party", "party-2"])
-def test_a_broken_file_gives_one_clear_error(owner, damage, tmp_path):
+def test_a_broken_file_falls_back_to_the_one_before(owner, damage, tmp_path, caplog):
     case, place, _ = interrupted("fpso", tmp_path)
-    latest = max(path for path in place.iterdir() if path.name.startswith(owner))
+    before, latest = sorted(path for path in place.iterdir() if path.name.startswith(owner))
     damaged(latest, damage)
+    selector = case.make(place).fit(case.federation())
+    assert f"{latest.name} is not readable" in caplog.text
+    whole = case.make().fit(case.federation())
+    assert selector.result_.selected == whole.result_.selected
+    assert not before.exists()
+
+
+@pytest.mark.parametrize("damage", ["empty", "flipped", "part of a model"])
+@pytest.mark.parametrize("owner", ["third-party", "party-2"])
+def test_broken_files_give_one_clear_error(owner, damage, tmp_path):
+    case, place, _ = interrupted("fpso", tmp_path)
+    files = sorted(path for path in place.iterdir() if path.name.startswith(owner))
+    for path in files:
+        damaged(path, damage)
+    latest = files[-1]
     with pytest.raises(FedsiftError) as refused:
         case.make(place).fit(case.federation())
     assert f"The checkpoint {latest.name} is not readable." in str(refused.value)
@@ -185,6 +202,23 @@ def test_a_place_that_cannot_be_written_to_is_refused_at_once(tmp_path):
     case, place = CASES["fpso"], tmp_path / "file"
     place.write_text("in the way")
     sent = []
-    with pytest.raises(FileProblem, match="could not be written"):
+    with pytest.raises(FileProblem, match="cannot be used"):
         case.make(place).run(case.federation(), observer=lambda step: sent.append(step.message))
     assert set(sent) <= {"Resume", "Progress"}
+
+
+def test_two_runs_do_not_share_a_directory(tmp_path):
+    case, place, before = interrupted("dcfs", tmp_path)
+    party = min(path.name for path in place.iterdir() if path.name.startswith("party"))
+    name = party.removesuffix(".fedsift-checkpoint").rpartition(".")[0]
+    held = os.open(place / f"{name}.fedsift-lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(FedsiftError, match="Another run uses the checkpoints of party"):
+            case.make(place).fit(case.federation())
+    finally:
+        os.close(held)
+    (place / f"{name}.fedsift-lock").unlink()
+    assert content(place) == before
+    case.make(place).fit(case.federation())
+    assert not list(place.iterdir())

@@ -13,12 +13,16 @@ from fedsift.errors import AlignmentError, PolicyViolation
 from fedsift.jobs.chain_joint import ChainRun, plan_chain, run_chain
 from fedsift.jobs.run import LocalParty
 from fedsift.jobs.spec import JointJob, JointStep
+from fedsift.methods.registry import joint_declarations, list_methods
+from fedsift.testing.draws import let_seeds_drive_everything
 from helpers.joint import CLASSES, at_sites, columns_homes, people, rows_homes
 
 pytestmark = pytest.mark.xdist_group("chain")
 
 PLAIN = {"security": "plain"}
+BLIND = PLAIN | {"max_epochs": 2, "outputs": 2, "batch_size": 64}
 NETWORK = PLAIN | {
+    "protocol": "paper",
     "max_epochs": 2,
     "min_epochs": 1,
     "embedding": 2,
@@ -59,7 +63,26 @@ def chained(*steps, parties=FOUR, **fields):
     return job
 
 
+OPENED = ("embedding-gradients", "layer-outputs", "single-layer-outputs")
+LEAVE = fs.Policy(
+    may_reveal=tuple(
+        {
+            declaration.kind
+            for method in list_methods()
+            for _, declaration in method.declarations()
+            if not declaration.optional or declaration.kind in OPENED
+        }
+        | {declaration.kind for declaration in joint_declarations()}
+    ),
+    min_security_bits=0,
+    min_bin_size=1,
+)
+"""What any method needs, and what the paper's FedSDG-FS opens of single rows."""
+
+
 def homes_of(job, policies=None):
+    if policies is None and any("protocol" in step.parameters for step in job.steps):
+        policies = dict.fromkeys(job.parties, LEAVE)
     return columns_homes(job, columns=COLUMNS, policies=policies)
 
 
@@ -160,7 +183,8 @@ def test_sites_come_to_the_same_result(whole, tmp_path):
         first = next(iter(own), "hub")
         return run_chain(job, own, engine, keep_predictions=lambda text: kept[first].append(text))
 
-    coordinator, ended = at_sites(job, homes, script)
+    with let_seeds_drive_everything():
+        coordinator, ended = at_sites(job, homes, script)
 
     assert {site: end.error for site, end in ended.items()} == dict.fromkeys(ended)
     assert [site for site, end in ended.items() if end.value is not None] == [coordinator]
@@ -180,7 +204,7 @@ def test_sites_come_to_the_same_result(whole, tmp_path):
 
 def predicted_by(folder, text):
     """What the model of a folder predicts for the rows of a file of predictions."""
-    model = fs.FedSDGSelector.load(folder)
+    model = fs.FedSDGSelector.load(folder, policy=LEAVE)
     rows = [line.split(",")[0] for line in text.splitlines()[1:]]
     frame = people().set_index("id").loc[rows].reset_index()
     parties = {party: list(part["columns"]) for party, part in model._parts.items()}
@@ -197,7 +221,8 @@ def test_every_site_keeps_its_own_part_of_the_model(whole, tmp_path):
         (site,) = own or ["hub"]
         return run_chain(job, own, engine, keep_model=lambda model: models.update({site: model}))
 
-    at_sites(job, homes, script)
+    with let_seeds_drive_everything():
+        at_sites(job, homes, script)
     in_model = {party for party, names in result.steps[3].scores.items() if names} | {"bank"}
 
     assert set(models) == in_model
@@ -213,6 +238,35 @@ def test_every_site_keeps_its_own_part_of_the_model(whole, tmp_path):
     assert predicted_by(tmp_path, texts[0]) == predictions
     header = (tmp_path / "model.json").read_text()
     assert not any(name in header for own in COLUMNS.values() for name in own)
+
+
+def test_a_training_that_opens_no_row_leaves_its_parts_and_predicts_too(tmp_path):
+    steps = (WHOLE[1], ("train", BLIND), ("predict", {"rows": "held-out", "share": 0.25}))
+    job = chained(*steps, parties=("bank", "shop", "store"))
+    models, texts = {}, []
+
+    def script(job, own, engine):
+        (site,) = own
+        keep = texts.append if site == "bank" else None
+        return run_chain(
+            job,
+            own,
+            engine,
+            keep_model=lambda model: models.update({site: model}),
+            keep_predictions=keep,
+        )
+
+    coordinator, ended = at_sites(job, homes_of(job), script)
+    assert {site: end.error for site, end in ended.items()} == dict.fromkeys(ended)
+    kinds = {row.kind for row in ended[coordinator].value.disclosures}
+    assert not kinds & {*OPENED, "gate-sums"}
+    assert "predictions" in kinds
+    for model in models.values():
+        model.save(tmp_path)
+    known = [line.split(",")[1] for line in texts[0].splitlines()[1:]]
+    again = predicted_by(tmp_path, texts[0])
+    # Masks are new in every prediction: a row in between may fall to the other class.
+    assert np.mean(np.array(again) == np.array(known)) > 0.8
 
 
 def test_the_same_steps_horizontally():
@@ -236,7 +290,8 @@ def test_the_same_steps_horizontally():
     homes = rows_homes(["income", "clicks", "visits"])
 
     here = run_chain(job, homes)
-    coordinator, ended = at_sites(job, homes, run_chain)
+    with let_seeds_drive_everything():
+        coordinator, ended = at_sites(job, homes, run_chain)
 
     assert ended[coordinator].error is None, ended[coordinator].error
     assert coordinator == "hub"
@@ -282,7 +337,9 @@ class TestRefusals:
 
 def test_rows_without_a_label_are_predicted():
     two = ("filter", PLAIN | {"n_features_to_select": 2})
-    job = chained(two, WHOLE[3], ("predict", {"rows": "unlabelled"}), parties=("bank", "shop"))
+    job = chained(
+        two, ("train", BLIND), ("predict", {"rows": "unlabelled"}), parties=("bank", "shop")
+    )
     frame = people()
     frame.loc[3:12, "paid"] = None
     homes = {
@@ -297,7 +354,8 @@ def test_rows_without_a_label_are_predicted():
 
     _, plan = plan_chain(job, homes)
     result = run_chain(job, homes, keep_predictions=texts.append)
-    coordinator, ended = at_sites(job, homes, run_chain)
+    with let_seeds_drive_everything():
+        coordinator, ended = at_sites(job, homes, run_chain)
 
     predicted = {line.split(",")[0] for line in texts[0].splitlines()[1:]}
     assert predicted == set(frame["id"].iloc[3:13])
@@ -431,7 +489,8 @@ def test_steps_that_need_no_label():
     homes = columns_homes(job, label=None, columns=COLUMNS)
 
     result = run_chain(job, homes)
-    coordinator, ended = at_sites(job, homes, run_chain)
+    with let_seeds_drive_everything():
+        coordinator, ended = at_sites(job, homes, run_chain)
 
     assert [step.n_selected for step in result.steps] == [3, 1]
     assert ended[coordinator].error is None, ended[coordinator].error

@@ -6,6 +6,8 @@ import pytest
 import fedsift as fs
 from fedsift.errors import PartyFailed, PolicyViolation
 from fedsift.jobs.run import run_joint
+from fedsift.testing.draws import let_seeds_drive_everything
+from helpers.fedsdg import PAPER
 from helpers.joint import (
     COLUMNS,
     HUB,
@@ -17,9 +19,10 @@ from helpers.joint import (
     rows_homes,
     rows_sources,
     vertical,
+    without_proofs,
 )
 
-FIELDS = ("selected", "scores", "ranking", "traffic", "disclosures")
+FIELDS = ("selected", "scores", "ranking")
 QUICK_NETWORK = {
     "max_epochs": 2,
     "min_epochs": 1,
@@ -29,11 +32,16 @@ QUICK_NETWORK = {
     "batch_size": 64,
 }
 FOUR = ("bank", "shop", "store", "mill")
+COUNTS = ("basic", "common-ids", "counts")
 
 
 def played(job, homes):
-    """The coordinator's result; all other sites end in order and with nothing."""
-    coordinator, ended = at_sites(job, homes)
+    """The coordinator's result; all other sites end in order and with nothing.
+
+    Private draws follow the seed, as they do in one process, so that numbers can be compared.
+    """
+    with let_seeds_drive_everything():
+        coordinator, ended = at_sites(job, homes)
     assert {site: end.error for site, end in ended.items()} == dict.fromkeys(ended)
     assert [site for site, end in ended.items() if end.value is not None] == [coordinator]
     return ended[coordinator].value
@@ -46,8 +54,10 @@ def assert_same(here, there, *, but=()):
     assert here.warnings == there.warnings
     assert here.shape == there.shape
     assert here.participants == there.participants
-    if "history" not in but:
-        assert here.history == there.history
+    ours, theirs = without_proofs(here), without_proofs(there)
+    for name, own in ours.items():
+        if name not in but:
+            assert own == theirs[name], name
 
 
 class TestVertical:
@@ -123,13 +133,14 @@ class TestVertical:
 
     @pytest.mark.parametrize("model", ["network", "linear"])
     def test_fedsdg(self, model):
-        job = vertical("fedsdg", ("bank", "shop"), model=model, **QUICK_NETWORK)
-        homes = columns_homes(job)
+        paper = {"protocol": "paper", "model": model}
+        job = vertical("fedsdg", ("bank", "shop"), **paper, **QUICK_NETWORK)
+        homes = columns_homes(job, policies=dict.fromkeys(job.parties, PAPER["policy"]))
 
         here = run_joint(job, homes)
 
         assert_same(here, played(job, homes))
-        assert here.selected == plain(job).selected
+        assert here.selected == plain(job, policy=PAPER["policy"]).selected
 
 
 class TestHorizontal:
@@ -182,7 +193,7 @@ class TestHorizontal:
         assert set(alone.participants) == set(job.parties)
 
 
-def plain(job, label="paid", columns=COLUMNS):
+def plain(job, label="paid", columns=COLUMNS, policy=None):
     """The estimator alone, on the rows that all parties have, in the bank's order."""
     frame = people().drop(index=[10 * n + k for n in range(1, len(job.parties)) for k in (0, 1)])
     tables = {
@@ -190,7 +201,7 @@ def plain(job, label="paid", columns=COLUMNS):
         for party in job.parties
     }
     federation = fs.Federation.vertical(tables, None if label is None else ("bank", label))
-    return job.selector().fit(federation).result_
+    return job.selector(policy=policy).fit(federation).result_
 
 
 def plain_rows(job, columns, label="paid", labelled=True):
@@ -206,14 +217,15 @@ class TestRefusals:
         ("policy", "word"),
         [
             (fs.Policy(methods=("vfps",)), "'filter'"),
-            (fs.Policy(min_security_bits=256), "128-bit"),
-            (fs.Policy(min_bin_size=30), "bins of 5 rows"),
+            (fs.Policy(min_security_bits=256, may_reveal=COUNTS), "128-bit"),
+            (fs.Policy(min_bin_size=30, may_reveal=COUNTS), "bins of 5 rows"),
             (fs.Policy(min_rows=79), "at least 79 rows"),
-            (fs.Policy(min_rows=77), "at least 77 rows"),
+            (fs.Policy(min_rows=77, may_reveal=COUNTS), "at least 77 rows"),
             (fs.Policy(may_not_reveal=("outline",)), "'outline'"),
             (fs.Policy(may_not_reveal=("common-ids",)), "'common-ids'"),
             (fs.Policy(may_not_reveal=("named-scores",)), "'named-scores'"),
-            (fs.Policy(may_reveal=("feature-count", "common-ids")), "'bin-counts'"),
+            (fs.Policy(may_reveal=("outline", "row-count", "common-ids", "counts")), "'remarks'"),
+            (fs.Policy(may_reveal=("basic", "feature-count", "common-ids")), "'bin-counts'"),
         ],
         ids=[
             "method",
@@ -221,9 +233,10 @@ class TestRefusals:
             "small bins",
             "few rows",
             "few common rows",
-            "customary",
+            "outline",
             "alignment",
             "findings",
+            "remarks not listed",
             "not listed",
         ],
     )
@@ -244,6 +257,9 @@ class TestRefusals:
         assert word in str(error)
         messages = {step.message for step in received if step.receiver == "bank"}
         allowed = {"OwnOutline", "Done", "Fault"}
+        if word in ("'outline'", "'common-ids'", "'named-scores'", "'remarks'"):
+            # Known from the job alone, so the shop has said nothing.
+            assert not [s for s in received if s.sender == "shop" and s.message == "OwnOutline"]
         if policy.min_rows == 77:  # how many rows are common is known only after the alignment
             allowed |= {"BlindedSet", "TwiceBlinded"}
         assert messages <= allowed
@@ -263,7 +279,7 @@ class TestRefusals:
     def test_what_a_policy_allows_decides_settings_at_every_site(self):
         """The store gives counts only, so all take counts; nobody else knows its policy."""
         job = vertical("filter", score="gini", n_features_to_select=2)
-        kinds = ("common-ids", "feature-count", "bin-counts")
+        kinds = ("basic", "common-ids", "feature-count", "bin-counts")
         homes = columns_homes(job, policies={"store": fs.Policy(may_reveal=kinds)})
 
         result = played(job, homes)

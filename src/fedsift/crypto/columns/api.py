@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""K1: one party's encrypted columns against another party's secret rows.
+"""Encrypted columns: one party's encrypted columns against another party's secret rows.
 
 The *owner* holds integer columns (class indicators, a scaled target) and the secret key. The
 *evaluator* holds integer rows over the same samples (bin memberships, standardised values) and only
@@ -22,16 +22,17 @@ for bit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.counting import counting_kernel
-from fedsift.crypto.schemes.names import check_scheme
+from fedsift.crypto.counting import check_scheme, counting_kernel
+from fedsift.crypto.modular import scale_rows
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
-from fedsift.errors import ParameterError
+from fedsift.errors import FixedPointOverflow, ParameterError
 
 IntArray = npt.NDArray[np.int64]
 BigArray = npt.NDArray[np.object_]
@@ -39,6 +40,9 @@ BigArray = npt.NDArray[np.object_]
 
 STATISTICAL_BITS = 40
 """How many bits masks and flooding noise exceed what they hide."""
+
+CELL_BITS = 20
+"""A feature's quadratic may sum over ``2**20`` cells (bins times columns)."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,7 +138,7 @@ class ColumnSpec:
 
 
 class ColumnOwner(Protocol):
-    """The label holder's side of K1. Holds the secret key."""
+    """The label holder's side of encrypted columns. Holds the secret key."""
 
     spec: ColumnSpec
     keys: PublicKeys
@@ -150,14 +154,14 @@ class ColumnOwner(Protocol):
 
 
 class ColumnEvaluator(Protocol):
-    """The feature holder's side of K1. Sees ciphertexts only."""
+    """The feature holder's side of encrypted columns. Sees ciphertexts only."""
 
     spec: ColumnSpec
 
     def products(self, rows: Rows, added: IntArray | None = None) -> Ciphertexts:
         """Encrypted, re-randomised products of every row with every column.
 
-        ``added`` of shape (n_rows, n_columns) is put on top of them; not for counting columns.
+        ``added`` of shape (n_rows, n_columns) is added to them; not for counting columns.
         """
         ...
 
@@ -212,7 +216,7 @@ def check_rows(rows: Rows, spec: ColumnSpec) -> None:
 
 
 def check_added(added: IntArray | None, rows: Rows, spec: ColumnSpec) -> IntArray | None:
-    """Numbers to be put on top of products, in the agreed shape."""
+    """Numbers to be added to products, in the agreed shape."""
     if added is None:
         return None
     array = np.ascontiguousarray(added, dtype=np.int64)
@@ -234,17 +238,7 @@ def own_columns(
     )
     if counting is not None:
         return counting
-    from fedsift.crypto.columns import bgv as counts_bgv
-    from fedsift.crypto.columns import paillier as counts_paillier
-    from fedsift.crypto.columns import plain as counts_plain
-
-    owners: dict[str, Any] = {
-        "bgv": counts_bgv.BGVColumnOwner,
-        "paillier": counts_paillier.PaillierColumnOwner,
-        "plain": counts_plain.PlainColumnOwner,
-    }
-    check_scheme(scheme, owners)
-    owner: ColumnOwner = owners[scheme](columns, spec, security_bits=security_bits)
+    owner: ColumnOwner = _backend(scheme)[0](columns, spec, security_bits=security_bits)
     return owner
 
 
@@ -253,15 +247,136 @@ def join_columns(keys: PublicKeys, columns: Ciphertexts, spec: ColumnSpec) -> Co
     counting: ColumnEvaluator | None = counting_kernel("join_columns", columns, spec)
     if counting is not None:
         return counting
-    from fedsift.crypto.columns import bgv as counts_bgv
-    from fedsift.crypto.columns import paillier as counts_paillier
-    from fedsift.crypto.columns import plain as counts_plain
-
-    evaluators: dict[str, Any] = {
-        "bgv": counts_bgv.BGVColumnEvaluator,
-        "paillier": counts_paillier.PaillierColumnEvaluator,
-        "plain": counts_plain.PlainColumnEvaluator,
-    }
-    check_scheme(keys.scheme, evaluators)
-    evaluator: ColumnEvaluator = evaluators[keys.scheme](keys, columns, spec)
+    evaluator: ColumnEvaluator = _backend(keys.scheme)[1](keys, columns, spec)
     return evaluator
+
+
+def _backend(scheme: str) -> tuple[Any, Any]:
+    """Classes of owner and evaluator."""
+    from fedsift.crypto.columns import bgv, paillier, plain
+
+    backends = {
+        "bgv": (bgv.BGVColumnOwner, bgv.BGVColumnEvaluator),
+        "paillier": (paillier.PaillierColumnOwner, paillier.PaillierColumnEvaluator),
+        "plain": (plain.PlainColumnOwner, plain.PlainColumnEvaluator),
+    }
+    check_scheme(scheme, backends)
+    return backends[scheme]
+
+
+RowValues = Callable[[slice, slice], npt.NDArray[np.uint64]]
+"""Dense values modulo t of some matrix rows over some samples."""
+
+
+@dataclass(frozen=True)
+class Digits:
+    """How count rows share a slot: ``per_row`` rows, each ``row_bits`` wide."""
+
+    row_bits: int
+    per_row: int
+
+
+def bin_members(
+    rows: BinnedRows, wanted: npt.NDArray[np.int64], samples: slice
+) -> npt.NDArray[np.bool_]:
+    """Memberships of some (feature, bin) rows."""
+    codes = rows.codes[samples]
+    bins = (wanted % rows.n_bins).astype(codes.dtype)
+    members: npt.NDArray[np.bool_] = codes.T[wanted // rows.n_bins] == bins[:, None]
+    return members
+
+
+def packed_values(rows: Rows, digits: Digits) -> RowValues:
+    """Several count rows as digits of one packed row."""
+    assert isinstance(rows, BinnedRows)  # noqa: S101 - check_rows has refused anything else
+    binned, row_bits = rows, digits.row_bits
+
+    def values(wanted: slice, samples: slice) -> npt.NDArray[np.uint64]:
+        first = np.arange(wanted.start, wanted.stop) * digits.per_row
+        total = np.zeros((len(first), samples.stop - samples.start), dtype=np.uint64)
+        for digit in range(digits.per_row):
+            real = first + digit < binned.n_rows
+            members = bin_members(binned, (first + digit)[real], samples).astype(np.uint64)
+            total[real] += members << np.uint64(digit * row_bits)
+        return total
+
+    return values
+
+
+def values_of(rows: Rows, modulus: int) -> RowValues:
+    """The rows themselves, modulo t."""
+    if isinstance(rows, BinnedRows):
+        binned = rows
+        return lambda wanted, samples: bin_members(
+            binned, np.arange(wanted.start, wanted.stop), samples
+        ).astype(np.uint64)
+    numbers = rows.values
+    return lambda wanted, samples: (numbers[samples, wanted].T % modulus).astype(np.uint64)
+
+
+def two_sides(rows: Rows, weights: BigArray, modulus: int) -> RowValues:
+    """Rows ``m`` of all cells, followed by the same rows times their weights."""
+    plain, cells = values_of(rows, modulus), rows.n_rows
+    factors = (weights.ravel() % modulus).astype(np.uint64)
+
+    def values(wanted: slice, samples: slice) -> npt.NDArray[np.uint64]:
+        left = slice(min(wanted.start, cells), min(wanted.stop, cells))
+        right = slice(max(wanted.start, cells) - cells, max(wanted.stop, cells) - cells)
+        scaled = scale_rows(plain(right, samples), factors[right], modulus)
+        return np.concatenate([plain(left, samples), scaled])
+
+    return values
+
+
+def correction_values(rows: Rows, factor: npt.NDArray[np.uint64], modulus: int) -> RowValues:
+    """Row ``f`` of the correction: what multiplies the column at each sample."""
+    if isinstance(rows, IntegerRows):
+        plain = values_of(rows, modulus)
+        return lambda wanted, samples: scale_rows(
+            plain(wanted, samples), factor[wanted, 0], modulus
+        )
+    codes = rows.codes
+
+    def values(wanted: slice, samples: slice) -> npt.NDArray[np.uint64]:
+        features = np.arange(wanted.start, wanted.stop)
+        looked_up: npt.NDArray[np.uint64] = factor[features[:, None], codes[samples, wanted].T]
+        return looked_up
+
+    return values
+
+
+def check_weights(rows: Rows, weights: IntArray | None, spec: ColumnSpec) -> IntArray:
+    """Return one non-negative weight per cell, of shape (n_features, n_cells)."""
+    n_cells = rows.n_rows // rows.n_features if rows.n_features else 0
+    shape = (rows.n_features, n_cells)
+    array = np.ones(shape, dtype=np.int64) if weights is None else np.asarray(weights)
+    if array.shape != shape:
+        raise ParameterError(
+            f"The weights have shape {array.shape}.",
+            f"{shape} is needed: features and their rows.",
+            "Give one weight per row.",
+        )
+    if array.size and not (int(array.min()) >= 0 and int(array.max()) < 1 << spec.weight_bits):
+        raise FixedPointOverflow(
+            f"A weight is negative or longer than {spec.weight_bits} bits.",
+            "Weights must keep to the agreed weight_bits.",
+            "Scale the weights or agree on more bits.",
+        )
+    check_cells(n_cells, spec)
+    return array.astype(np.int64)
+
+
+def check_cells(n_cells: int, spec: ColumnSpec) -> None:
+    """Refuse quadratics that could sum up to more than their digit holds, or are not allowed."""
+    if spec.counting or spec.weight_bits < 1:
+        raise ParameterError(
+            "Quadratics were asked for of columns that only allow products.",
+            "The specification must have counting=False and weight_bits of 1 or more.",
+            "Agree on such a specification before the columns are encrypted.",
+        )
+    if n_cells * spec.n_columns > 1 << CELL_BITS:
+        raise ParameterError(
+            f"{n_cells} rows per feature and {spec.n_columns} columns.",
+            f"A quadratic sums over at most 2**{CELL_BITS} products.",
+            "Use fewer bins.",
+        )

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""K1 under BGV: columns in slots, secret rows as plaintext factors, one multiplication deep.
+"""Encrypted columns under BGV: secret rows are plaintext factors, one multiplication deep.
 
 Three things make it fast. Several counts share a slot (digits of the plaintext modulus) when only
 counts are asked for. Samples and rows fill all slots (:mod:`fedsift.crypto.layout`). And partial
@@ -24,21 +24,19 @@ import seal
 from fedsift.crypto.columns.api import (
     BigArray,
     ColumnSpec,
+    Digits,
     IntArray,
     Rows,
+    RowValues,
     check_added,
     check_columns,
     check_rows,
-)
-from fedsift.crypto.columns.bgv_rows import (
-    Digits,
-    RowValues,
+    check_weights,
     correction_values,
     packed_values,
     two_sides,
     values_of,
 )
-from fedsift.crypto.columns.plain import check_weights
 from fedsift.crypto.layout import Layout, choose_layout
 from fedsift.crypto.modular import last_share, recombine
 from fedsift.crypto.randomness import uniform_below
@@ -284,8 +282,8 @@ class BGVColumnEvaluator:
             zeros = np.zeros(n_rows, dtype=np.uint64)
             products = self._multiply(prime, values, n_rows, range(plan.n_groups))
             for column, results in enumerate(products):
-                on_top = zeros if more is None else (more[:, column] % modulus).astype(np.uint64)
-                blobs += self._seal(prime, results, on_top)
+                share = zeros if more is None else (more[:, column] % modulus).astype(np.uint64)
+                blobs += self._seal(prime, results, share)
         return Ciphertexts("bgv", tuple(blobs))
 
     def quadratics(self, rows: Rows, weights: IntArray | None = None) -> Ciphertexts:

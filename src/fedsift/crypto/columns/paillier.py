@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""K1 with Paillier: least traffic, any number of samples, exact.
+"""Encrypted columns with Paillier: least traffic, any number of samples, exact.
 
 The owner sends one ciphertext per sample (all columns side by side when only products will be
 asked for, otherwise one per column, so that single columns can be masked). The evaluator multiplies
@@ -23,16 +23,16 @@ from fedsift.crypto.columns.api import (
     IntArray,
     Rows,
     check_added,
+    check_cells,
     check_columns,
     check_rows,
+    check_weights,
 )
 from fedsift.crypto.columns.plain import (
     QuadraticWidths,
-    check_cells,
     check_products,
     check_quadratics,
     check_range,
-    check_weights,
     join_quadratics,
 )
 from fedsift.crypto.fixed_point import SignedPacking
@@ -113,7 +113,7 @@ class Layout:
 
 
 class PaillierColumnOwner:
-    """The label holder's side of K1 with Paillier.
+    """The label holder's side of encrypted columns with Paillier.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class PaillierColumnOwner:
 
 
 class PaillierColumnEvaluator:
-    """The feature holder's side of K1 with Paillier.
+    """The feature holder's side of encrypted columns with Paillier.
 
     Parameters
     ----------

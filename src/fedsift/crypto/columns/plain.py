@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""K1 without encryption: the same messages, masks and corrections in the clear.
+"""Columns without encryption: the same messages, masks and corrections in the clear.
 
 For tests and for reading: it hides nothing from the evaluator. The encrypted backends must agree
 with it to the last bit, and :class:`QuadraticWidths` is the one place where the sizes of masks
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsift.crypto.columns.api import (
+    CELL_BITS,
     STATISTICAL_BITS,
     BigArray,
     BinnedRows,
@@ -22,17 +23,16 @@ from fedsift.crypto.columns.api import (
     IntArray,
     Rows,
     check_added,
+    check_cells,
     check_columns,
     check_rows,
+    check_weights,
 )
 from fedsift.crypto.randomness import random_integers
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
-from fedsift.errors import BadCiphertext, FixedPointOverflow, ParameterError
+from fedsift.errors import BadCiphertext, FixedPointOverflow
 
 SCHEME = "plain"
-
-CELL_BITS = 20
-"""A feature's quadratic may sum over ``2**20`` cells (bins times columns)."""
 
 
 @dataclass(frozen=True)
@@ -81,43 +81,6 @@ class QuadraticWidths:
     def correction_digit(self) -> int:
         """Signed digit that holds ``T``, the quadratic less all ``(m + r)(w m + r')``."""
         return self.product_digit + self.weighted_digit + CELL_BITS
-
-
-def check_weights(rows: Rows, weights: IntArray | None, spec: ColumnSpec) -> IntArray:
-    """Return one non-negative weight per cell, of shape (n_features, n_cells)."""
-    n_cells = rows.n_rows // rows.n_features if rows.n_features else 0
-    shape = (rows.n_features, n_cells)
-    array = np.ones(shape, dtype=np.int64) if weights is None else np.asarray(weights)
-    if array.shape != shape:
-        raise ParameterError(
-            f"The weights have shape {array.shape}.",
-            f"{shape} is needed: features and their rows.",
-            "Give one weight per row.",
-        )
-    if array.size and not (int(array.min()) >= 0 and int(array.max()) < 1 << spec.weight_bits):
-        raise FixedPointOverflow(
-            f"A weight is negative or longer than {spec.weight_bits} bits.",
-            "Weights must keep to the agreed weight_bits.",
-            "Scale the weights or agree on more bits.",
-        )
-    check_cells(n_cells, spec)
-    return array.astype(np.int64)
-
-
-def check_cells(n_cells: int, spec: ColumnSpec) -> None:
-    """Refuse quadratics that could sum up to more than their digit holds, or are not allowed."""
-    if spec.counting or spec.weight_bits < 1:
-        raise ParameterError(
-            "Quadratics were asked for of columns that only allow products.",
-            "The specification must have counting=False and weight_bits of 1 or more.",
-            "Agree on such a specification before the columns are encrypted.",
-        )
-    if n_cells * spec.n_columns > 1 << CELL_BITS:
-        raise ParameterError(
-            f"{n_cells} rows per feature and {spec.n_columns} columns.",
-            f"A quadratic sums over at most 2**{CELL_BITS} products.",
-            "Use fewer bins.",
-        )
 
 
 def check_quadratics(numbers: Iterable[int], spec: ColumnSpec) -> BigArray:

@@ -33,9 +33,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.columns.api import BigArray, IntArray
+from fedsift.crypto.counting import check_ring_strength, check_scheme
 from fedsift.crypto.layer.plan import MaskKind
 from fedsift.crypto.modular import centred, multiply_modulo, residues
-from fedsift.crypto.schemes.names import check_ring_strength, check_scheme
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 
 SCHEMES = ("bgv", "paillier", "plain")

@@ -3,6 +3,8 @@
 """Paillier's cryptosystem with short random exponents (Damgard, Jurik and Nielsen).
 
 A ciphertext of ``m`` is ``(1 + m n) * hs**r mod n**2`` with ``hs = h**n`` and ``h = -x**2 mod n``.
+A public key is ``n`` and a proof that it is well formed; ``x`` is a hash of ``n``
+(:mod:`fedsift.crypto.schemes.paillier_proof`).
 
 *Encryption* takes ``r`` of ``2 * security_bits + 64`` bits. This assumes that a short power of
 ``h`` cannot be told from a random element without the factors of ``n``; the best known attack
@@ -11,7 +13,8 @@ ciphertexts at once. The original proof takes half the bits of ``n``.
 
 *Re-randomisation* protects the one who computed against the **owner**, who knows the factors and
 might take discrete logarithms. Short exponents would not hide anything from that party, so
-``r`` is there 40 bits longer than ``n``: statistically uniform in the whole group of ``hs``.
+``r`` is there 64 bits longer than ``n``: all results of a run together, up to 2**24 of them, are
+within 2**-40 of uniform in the whole group of ``hs``.
 """
 
 from __future__ import annotations
@@ -29,19 +32,25 @@ from gmpy2 import mpz
 
 from fedsift.crypto.columns.api import STATISTICAL_BITS
 from fedsift.crypto.schemes.multiexp import FixedBase, n_threads, powers
+from fedsift.crypto.schemes.paillier_proof import (
+    N_ROOTS,
+    derive_generator,
+    is_well_formed,
+    make_roots,
+)
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, FileProblem, KeyTooWeak, ParameterError
 
 SCHEME = "paillier"
 MIN_KEY_BITS = 2048
-VERSION = 1
+VERSION = 2
 
 # NIST SP 800-57 part 1, table 2. Between the points the straight line lies below the true
 # strength, and below 1024 bits it is meant for tests only.
 _STRENGTHS = ((0, 0), (1024, 80), (2048, 112), (3072, 128), (7680, 192), (15360, 256))
 
 _MAX_KEY_BITS = 15360
-_SMALL_FACTOR_LIMIT = 10_000
+_RUN_BITS = STATISTICAL_BITS + 24  # for up to 2**24 ciphertexts of a run
 _PRIME_TEST_ROUNDS = 40
 
 
@@ -78,20 +87,21 @@ class PaillierPublicKey:
     representative nearest to zero, so signed results must stay below ``n / 2``.
     """
 
-    def __init__(self, n: mpz, hs: mpz) -> None:
+    def __init__(self, n: mpz, roots: tuple[mpz, ...]) -> None:
         self.n = mpz(n)
-        self.hs = mpz(hs)
         self.n_squared = self.n * self.n
+        self.hs = gmpy2.powmod(derive_generator(self.n), self.n, self.n_squared)
         self.key_bits: int = self.n.bit_length()
+        self._roots = roots
 
     def __repr__(self) -> str:
         return f"<Paillier public key, {self.key_bits} bits>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PaillierPublicKey) and (self.n, self.hs) == (other.n, other.hs)
+        return isinstance(other, PaillierPublicKey) and self.n == other.n
 
     def __hash__(self) -> int:
-        return hash((self.n, self.hs))
+        return hash(self.n)
 
     @property
     def security_bits(self) -> int:
@@ -119,7 +129,7 @@ class PaillierPublicKey:
 
     @cached_property
     def _long_powers(self) -> FixedBase:
-        return FixedBase(self.hs, self.n, self.key_bits + STATISTICAL_BITS, n_squarings=48)
+        return FixedBase(self.hs, self.n, self.key_bits + _RUN_BITS, n_squarings=48)
 
     def encrypt(self, value: int) -> mpz:
         """Encrypt one integer."""
@@ -214,37 +224,37 @@ class PaillierPublicKey:
             )
 
     def to_bytes(self) -> bytes:
-        """Serialise: version, key bits, modulus, ``hs``."""
-        return (
-            bytes([VERSION])
-            + self.key_bits.to_bytes(4, "big")
-            + int(self.n).to_bytes(-(-self.key_bits // 8), "big")
-            + int(self.hs).to_bytes(self.ciphertext_bytes, "big")
-        )
+        """Serialise: version, key bits, modulus, proof."""
+        width = -(-self.key_bits // 8)
+        numbers = (int(number).to_bytes(width, "big") for number in (self.n, *self._roots))
+        return bytes([VERSION]) + self.key_bits.to_bytes(4, "big") + b"".join(numbers)
 
     @classmethod
     def from_bytes(cls, blob: bytes, *, allow_weak: bool = False) -> PaillierPublicKey:
         """Read a public key from another party and refuse what cannot be one."""
         key_bits = int.from_bytes(blob[1:5], "big")
-        n_bytes, hs_bytes = -(-key_bits // 8), -(-2 * key_bits // 8)
         if (
             blob[:1] != bytes([VERSION])
             or key_bits > _MAX_KEY_BITS
-            or len(blob) != 5 + n_bytes + hs_bytes
+            or len(blob) != public_key_bytes(key_bits)
         ):
             raise _bad_key("its version or size is wrong")
         check_strength(key_bits, allow_weak=allow_weak)
-        n = mpz(int.from_bytes(blob[5 : 5 + n_bytes], "big"))
-        hs = mpz(int.from_bytes(blob[5 + n_bytes :], "big"))
+        width = -(-key_bits // 8)
+        n, *roots = (
+            mpz(int.from_bytes(blob[start : start + width], "big"))
+            for start in range(5, len(blob), width)
+        )
         if n.bit_length() != key_bits or gmpy2.is_even(n):
             raise _bad_key("its modulus is even or has the wrong length")
-        if gmpy2.gcd(n, gmpy2.primorial(_SMALL_FACTOR_LIMIT)) != 1:
-            raise _bad_key("its modulus has a small factor")
         if gmpy2.is_power(n) or gmpy2.is_prime(n):
             raise _bad_key("its modulus is not a product of two primes")
-        if not 1 < hs < n * n or gmpy2.gcd(hs, n) != 1:
-            raise _bad_key("its generator is out of range")
-        return cls(n, hs)
+        if not is_well_formed(n, roots):
+            raise _bad_key("its modulus has a small factor, or the proof of its form is wrong")
+        public = cls(n, tuple(roots))
+        if gmpy2.gcd(public.hs, n) != 1:
+            raise _bad_key("its generator has a factor in common with its modulus")
+        return public
 
 
 class PaillierPrivateKey:
@@ -274,12 +284,7 @@ class PaillierPrivateKey:
         """Make a key; below 2048 bits only with ``allow_weak``, for tests."""
         check_strength(key_bits, allow_weak=allow_weak)
         p, q = _prime_pair(key_bits)
-        n = p * q
-        x = mpz(secrets.randbelow(int(n) - 3) + 2)
-        while gmpy2.gcd(x, n) != 1:
-            x = mpz(secrets.randbelow(int(n) - 3) + 2)
-        h = -x * x % n
-        return cls(p, q, PaillierPublicKey(n, gmpy2.powmod(h, n, n * n)))
+        return cls(p, q, PaillierPublicKey(p * q, make_roots(p * q, p, q)))
 
     @property
     def security_bits(self) -> int:
@@ -360,6 +365,11 @@ class PaillierPrivateKey:
     def load(cls, path: Path | str, *, allow_weak: bool = False) -> PaillierPrivateKey:
         """Read a key file."""
         return cls.from_bytes(_read(Path(path)), allow_weak=allow_weak)
+
+
+def public_key_bytes(key_bits: int) -> int:
+    """Serialised size of a public key: version, length, modulus, proof."""
+    return 5 + (1 + N_ROOTS) * -(-key_bits // 8)
 
 
 def public_keys_of(public: PaillierPublicKey, **numbers: int) -> PublicKeys:

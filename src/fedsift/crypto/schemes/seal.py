@@ -7,10 +7,13 @@ this module adds to the library: parameters chosen by code, checks of every byte
 and circuit privacy (:meth:`SealPublic.hide_circuit`).
 
 Circuit privacy. The noise of a computed ciphertext depends on the plaintexts it was multiplied
-with, so whoever returns one to the key owner adds a fresh encryption of zero whose noise is
-uniform and ``2**40`` times larger than anything the computation can have left, and only then
-switches down to the smallest modulus. What the key owner sees is within statistical distance
-``2**-40 * degree`` of noise that does not depend on the function.
+with, so whoever returns one to the key owner adds a fresh encryption of zero whose noise fills all
+the room that the modulus leaves, at least ``2**40`` times anything the computation can have left,
+and only then switches down to the smallest modulus. The noise is a sum of three uniform numbers.
+Their density has no edges, so what single coefficients tell adds up like independent errors: all
+ciphertexts of a run together are within statistical distance
+``1.07 * sqrt(degree * ciphertexts) * noise / width`` of noise that does not depend on the function
+(:func:`run_distance_bits`), where uniform numbers would have the number itself for its root.
 
 SEAL keeps the GIL, so threads do not speed it up: kernels save operations instead.
 """
@@ -28,7 +31,14 @@ import numpy as np
 import numpy.typing as npt
 import seal
 
-from fedsift.errors import BadCiphertext, KeyTooWeak, NoiseExhausted, ParameterError
+from fedsift.crypto.schemes.seal_keys import (
+    HEADER_BYTES,
+    look_uniform,
+    public_words,
+    repeat_numbers,
+    switching_words,
+)
+from fedsift.errors import BadCiphertext, KeyTooWeak, NoiseExhausted, OutOfMemory, ParameterError
 
 Slots = npt.NDArray[np.uint64]
 
@@ -38,7 +48,13 @@ MAX_LEVELS = {8192: 3, 16384: 7}
 """Ciphertext primes that fit under 128-bit security beside the key-switching prime."""
 
 FLOODING_BITS = 40
-_HEADER_BYTES = 113  # what SEAL writes before the coefficients of an uncompressed ciphertext
+"""Fewest bits that flooding noise exceeds what it hides in a coefficient."""
+
+_SPARE_BITS = 3
+_FISHER = 4.5625
+"""Fisher information, rounded up, of a sum of three numbers uniform in an interval of length 1."""
+
+_NTT_FLAG = 48  # its place in a serialised ciphertext
 _SCHEMES = {"bgv": seal.scheme_type.bgv, "bfv": seal.scheme_type.bfv}
 
 
@@ -86,6 +102,15 @@ class SealParameters:
         return PRIME_BITS * self.levels
 
     @property
+    def flood_bits(self) -> int:
+        """Bits of the widest noise that still decrypts.
+
+        BGV noise is counted with its factor t; a BFV message sits on top of the noise.
+        """
+        message_bits = self.plain_bits if self.scheme == "bfv" else 0
+        return self.modulus_bits - message_bits - _SPARE_BITS
+
+    @property
     def resting_level(self) -> int:
         """Fewest primes a finished ciphertext can be switched down to and still decrypt."""
         floor = self.plain_bits + math.log2(self.degree) / 2 + 7
@@ -93,7 +118,20 @@ class SealParameters:
 
     def ciphertext_bytes(self, level: int) -> int:
         """Serialised size of a two-part ciphertext with ``level`` primes."""
-        return _HEADER_BYTES + 2 * level * self.degree * 8
+        return HEADER_BYTES + 2 * level * self.degree * 8
+
+
+def run_distance_bits(parameters: SealParameters, noise_bits: float, n_ciphertexts: int) -> float:
+    """-log2 of the statistical distance of all hidden ciphertexts of a run from independent noise.
+
+    For a shift of at most d, the squared Hellinger distance of a density with Fisher information I
+    is at most I d**2 / 8; those of independent coefficients add up, and the statistical distance is
+    at most the root of twice the sum. Three uniform numbers in intervals of length w have
+    I = 4.5625 / w**2.
+    """
+    width_bits = parameters.flood_bits - 1
+    added = parameters.degree * max(1, n_ciphertexts) * _FISHER / 4
+    return width_bits - noise_bits - math.log2(added) / 2
 
 
 def _refuse(what: str, needed: str) -> NoReturn:
@@ -143,6 +181,13 @@ class Workspace:
         return levels
 
     @property
+    def ciphertext_primes(self) -> list[int]:
+        """Primes of a fresh ciphertext."""
+        data = self.context.first_context_data()
+        assert data is not None  # noqa: S101 - the parameters are set
+        return [int(prime.value()) for prime in data.parms().coeff_modulus()]
+
+    @property
     def resting_level(self) -> int:
         """The level finished ciphertexts travel at."""
         return max(self.parameters.resting_level, min(self._levels))
@@ -178,7 +223,9 @@ class Workspace:
             raise _bad("a header of another shape", f"two polynomials at level {level}")
         try:
             loaded = self.context.from_cipher_str(blob)
-        except (ValueError, RuntimeError, IndexError, MemoryError) as error:
+        except MemoryError as error:
+            raise OutOfMemory.while_doing("to load a ciphertext") from error
+        except (ValueError, RuntimeError, IndexError) as error:
             raise _bad("bytes SEAL refuses", "a ciphertext of the agreed parameters") from error
         if loaded.size() != 2 or loaded.parms_id() != self._levels[level]:
             raise _bad("a ciphertext of other parameters", f"two polynomials at level {level}")
@@ -192,7 +239,7 @@ class Workspace:
 def _declared_shape(blob: bytes) -> tuple[int, int, int, int]:
     """Polynomials, degree, primes and words that a serialised ciphertext claims to hold."""
     size, degree, primes = np.frombuffer(blob, "<u8", 3, offset=49).tolist()
-    (words,) = np.frombuffer(blob, "<u8", 1, offset=_HEADER_BYTES - 8).tolist()
+    (words,) = np.frombuffer(blob, "<u8", 1, offset=HEADER_BYTES - 8).tolist()
     return size, degree, primes, words
 
 
@@ -221,6 +268,7 @@ class SealOwner:
         secret = generator.secret_key()
         self._encryptor = seal.Encryptor(self.workspace.context, secret)
         self._decryptor = seal.Decryptor(self.workspace.context, secret)
+        self._secret = secret
         blobs = [bytes(generator.create_public_key().to_string())]
         if steps:
             rotations = seal.GaloisKeys()
@@ -236,6 +284,13 @@ class SealOwner:
     def __reduce__(self) -> NoReturn:
         raise TypeError("secret keys are not pickled")
 
+    @property
+    def secret_words(self) -> Slots:
+        """The secret key at the roots, (primes, degree); for this package's own encryption."""
+        degree = self.workspace.parameters.degree
+        words = np.frombuffer(self._secret.to_string(), "<u8")
+        return words[len(words) % degree :].reshape(-1, degree)
+
     def encrypt(self, slots: Slots) -> bytes:
         """A fresh ciphertext at the top level (secret-key encryption has less noise)."""
         plain = self.workspace.encode(slots)
@@ -243,6 +298,11 @@ class SealOwner:
 
     def decrypt(self, blob: bytes, level: int | None = None) -> Slots:
         """Numbers of Z_t of all slots; refuses ciphertexts whose noise has eaten the message."""
+        plain = self.open(blob, level)
+        return np.asarray(self.workspace.encoder.decode_uint64(plain), dtype=np.uint64)
+
+    def open(self, blob: bytes, level: int | None = None) -> seal.Plaintext:
+        """The plaintext of a returned ciphertext, as :meth:`decrypt`."""
         level = self.workspace.resting_level if level is None else level
         ciphertext = self.workspace.ciphertext(blob, level)
         if self.noise_budget(ciphertext) < 1:
@@ -251,8 +311,7 @@ class SealOwner:
                 "At least one bit is needed to decrypt correctly.",
                 "Check that the other party runs the same version of fedsift.",
             )
-        plain = self._decryptor.decrypt(ciphertext)
-        return np.asarray(self.workspace.encoder.decode_uint64(plain), dtype=np.uint64)
+        return self._decryptor.decrypt(ciphertext)
 
     def noise_budget(self, ciphertext: seal.Ciphertext) -> int:
         """Bits of noise that still fit; measured with the secret key."""
@@ -278,12 +337,38 @@ class SealPublic:
             public = context.from_public_str(blobs[0])
             self.rotations = context.from_galois_str(blobs[1]) if rotations else None
             self.relinearisation = context.from_relin_str(blobs[-1]) if relinearise else None
-        except (ValueError, RuntimeError, IndexError, MemoryError) as error:
+        except MemoryError as error:
+            raise OutOfMemory.while_doing("for the keys that arrived") from error
+        except (ValueError, RuntimeError, IndexError) as error:
             raise _bad("keys SEAL refuses", "keys of the agreed parameters") from error
         self._encryptor = seal.Encryptor(context, public)
+        self._refuse_degenerate(blobs)
 
     def __repr__(self) -> str:
         return f"<SEAL public keys, {self.workspace.parameters.scheme}>"
+
+    def _refuse_degenerate(self, blobs: Sequence[bytes]) -> None:
+        """Keys of zeros, of small or of repeated numbers would not hide anything."""
+        parameters, space = self.workspace.parameters, self.workspace
+        data = space.context.key_context_data()
+        assert data is not None  # noqa: S101 - the parameters are set
+        moduli = [int(prime.value()) for prime in data.parms().coeff_modulus()]
+        words = public_words(blobs[0], len(moduli), parameters.degree)
+        if words is None or not look_uniform(words, moduli) or repeat_numbers(words):
+            raise _bad("a degenerate public key", "a key that hides what was computed")
+        # The same for the coefficients, which SEAL gives for the primes of ciphertexts.
+        raw = bytearray(space.to_bytes(self.zero()))
+        raw[_NTT_FLAG] = 1
+        raw[HEADER_BYTES:] = words[:, :-1].tobytes()
+        coefficients = space.context.from_cipher_str(bytes(raw))
+        space.evaluator.transform_from_ntt_inplace(coefficients)
+        flat = np.frombuffer(space.to_bytes(coefficients), "<u8", offset=HEADER_BYTES)
+        if not look_uniform(flat.reshape(2, len(moduli) - 1, -1), moduli[:-1]):
+            raise _bad("a degenerate public key", "a key that hides what was computed")
+        for blob in blobs[1:]:
+            for switching in switching_words(blob, len(moduli), parameters.degree):
+                if switching is None or not look_uniform(switching, moduli):
+                    raise _bad("degenerate key-switching keys", "keys made by this package")
 
     def encrypt(self, slots: Slots) -> bytes:
         """A fresh ciphertext under the owner's public key."""
@@ -320,15 +405,11 @@ class SealPublic:
             Upper bound of log2 of the noise the computation can have left.
         """
         evaluator = self.workspace.evaluator
-        flood_bits = math.ceil(noise_bits) + FLOODING_BITS
-        # BGV noise is counted with its factor t; a BFV message sits on top of the noise.
-        message_bits = (
-            self.workspace.parameters.plain_bits if self.workspace.parameters.scheme == "bfv" else 0
-        )
-        needed_bits = flood_bits + message_bits + 3
-        if needed_bits > self.workspace.parameters.modulus_bits:
+        flood_bits = self.workspace.parameters.flood_bits
+        missing = math.ceil(noise_bits) + FLOODING_BITS - flood_bits
+        if missing > 0:
             raise NoiseExhausted(
-                f"Hiding this computation needs {needed_bits} bits of modulus.",
+                f"Hiding this computation needs {missing} bits of modulus more than there are.",
                 f"The parameters have {self.workspace.parameters.modulus_bits}.",
                 "Use a larger ring or a smaller plaintext modulus.",
             )
@@ -339,7 +420,7 @@ class SealPublic:
         return self.workspace.to_bytes(hidden)
 
     def _flooded_zero(self, like: seal.Ciphertext, flood_bits: int) -> seal.Ciphertext:
-        """A fresh encryption of zero with uniform noise of ``flood_bits`` bits.
+        """A fresh encryption of zero with smooth noise of at most ``flood_bits`` bits.
 
         BGV noise is a multiple of t, BFV noise is not. SEAL offers no call for this, so the noise
         goes into the first polynomial of the serialised ciphertext in coefficient form (SEAL
@@ -356,28 +437,30 @@ class SealPublic:
         primes = [int(prime.value()) for prime in data.parms().coeff_modulus()]
         raw = bytearray(self.workspace.to_bytes(zero))
         shape = (2, len(primes), parameters.degree)
-        words = np.frombuffer(raw, np.uint64, offset=_HEADER_BYTES).reshape(shape)
-        noise = _uniform_noise(flood_bits - round(math.log2(factor)), parameters.degree)
+        words = np.frombuffer(raw, np.uint64, offset=HEADER_BYTES).reshape(shape)
+        noise = _smooth_noise(flood_bits - round(math.log2(factor)), parameters.degree)
         for words_of_prime, prime in zip(words[0], primes, strict=True):
             words_of_prime[:] = (words_of_prime + noise(factor, prime)) % np.uint64(prime)
         return self.workspace.context.from_cipher_str(bytes(raw))
 
 
-def _uniform_noise(bits: int, count: int) -> Callable[[int, int], Slots]:
-    """Integers uniform in [-2**bits, 2**bits), from the operating system's source.
+def _smooth_noise(bits: int, count: int) -> Callable[[int, int], Slots]:
+    """Sums of three integers uniform in [-2**(bits - 2), 2**(bits - 2)), from the system's source.
 
     They are longer than a machine word and only their residues are needed, so the answer is a
     function of (factor, prime) that gives ``factor * noise`` modulo the prime, byte by byte.
     """
-    width = bits // 8 + 1
-    digits = np.frombuffer(os.urandom(width * count), np.uint8).reshape(width, count)
+    each = bits - 2
+    width = each // 8 + 1
+    digits = np.frombuffer(os.urandom(3 * width * count), np.uint8).reshape(3, width, count)
     columns = digits.astype(np.uint64)
-    columns[-1] &= np.uint64((1 << (bits % 8 + 1)) - 1)
+    columns[:, -1] &= np.uint64((1 << (each % 8 + 1)) - 1)
+    summed = columns.sum(axis=0)
 
     def residues(factor: int, prime: int) -> Slots:
-        total = np.full(count, -(factor << bits) % prime, dtype=np.uint64)
-        for i, column in enumerate(columns):
-            # Below 2**54 + 2**62 before the reduction, whatever the digit.
+        total = np.full(count, -3 * (factor << each) % prime, dtype=np.uint64)
+        for i, column in enumerate(summed):
+            # Below 2**54 + 765 * 2**54 before the reduction, whatever the digits.
             total = (total + column * np.uint64((factor << 8 * i) % prime)) % np.uint64(prime)
         return total
 

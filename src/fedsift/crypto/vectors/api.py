@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""K4: vectors of integers that others add up without seeing them.
+"""Vector sums: vectors of integers that others add up without seeing them.
 
 One party owns the key and decrypts; any number of *evaluators* encrypt under its public key, add,
 scale and shift vectors. ``value_bits`` bounds the size of every number on the way, intermediate
@@ -13,14 +13,16 @@ When only a sum over all parties is wanted and nobody needs to compute on it, pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.columns.api import BigArray
-from fedsift.crypto.schemes.names import check_ring_strength, check_scheme
+from fedsift.crypto.counting import check_ring_strength, check_scheme
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
+from fedsift.errors import FixedPointOverflow, ParameterError
 
 SCHEMES = ("bfv", "bgv", "paillier", "plain")
 
@@ -103,3 +105,38 @@ def join_vector(keys: PublicKeys, value_bits: int) -> VectorEvaluator:
     }
     evaluator: VectorEvaluator = evaluators[keys.scheme](keys, value_bits)
     return evaluator
+
+
+def whole_numbers(vector: npt.ArrayLike, value_bits: int) -> list[int]:
+    """Entries of a vector of integers, none of them longer than the agreed bits."""
+    array = np.asarray(vector)
+    if array.ndim != 1 or array.dtype.kind not in "iuO":
+        raise ParameterError(
+            f"A vector has shape {array.shape} and type {array.dtype}.",
+            "One dimension of integers is needed.",
+            "Encode reals with FixedPoint first.",
+        )
+    numbers = [int(number) for number in array]
+    check_bits(numbers, value_bits)
+    return numbers
+
+
+def check_bits(numbers: Iterable[int], value_bits: int) -> None:
+    """Refuse numbers beyond the agreed bits."""
+    numbers = list(numbers)
+    if any(abs(number) >> value_bits for number in numbers):
+        raise FixedPointOverflow(
+            f"An entry of a vector of {len(numbers)} is longer than {value_bits} bits.",
+            "Every entry and every sum must keep to the agreed bits.",
+            "Scale the numbers or agree on more bits.",
+        )
+
+
+def check_factor(factor: int, value_bits: int) -> None:
+    """Refuse a factor that is not positive, or beyond the agreed bits."""
+    if not 0 < factor < 1 << value_bits:
+        raise ParameterError(
+            "A factor is not positive or longer than the agreed value bits.",
+            f"It must lie in 1 .. 2**{value_bits} - 1.",
+            "Scale by a positive integer in range.",
+        )

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""K4 under BGV or BFV: sums of encrypted integer vectors, 8192 numbers per ciphertext.
+"""Vector sums under BGV or BFV: sums of encrypted integer vectors, 8192 numbers per ciphertext.
 
 ``value_bits`` bounds every intermediate result in size, exactly as with Paillier. Ciphertexts do
 not show their noise, so the parameters leave room for all that the bound allows: ``2**16`` vectors
@@ -33,7 +33,7 @@ from fedsift.crypto.schemes.seal import (
     Slots,
     plain_primes,
 )
-from fedsift.crypto.vectors.checks import check_bits, check_factor, whole_numbers
+from fedsift.crypto.vectors.api import check_bits, check_factor, whole_numbers
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, ParameterError
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""K4 with Paillier: sums of encrypted integer vectors.
+"""Vector sums with Paillier: sums of encrypted integer vectors.
 
 A vector is packed, many signed entries per ciphertext. Whoever holds the public key can add
 vectors, add known ones, scale and re-randomise; only the owner decrypts. ``value_bits`` bounds
@@ -23,7 +23,7 @@ from fedsift.crypto.schemes.paillier import (
     public_key_from,
     public_keys_of,
 )
-from fedsift.crypto.vectors.checks import check_bits, check_factor, whole_numbers
+from fedsift.crypto.vectors.api import check_bits, check_factor, whole_numbers
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, ParameterError
 

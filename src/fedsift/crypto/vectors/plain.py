@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""K4 without encryption: the same interface and limits in the clear, for tests and for reading."""
+"""Vector sums without encryption: the same interface and limits, for tests and for reading."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fedsift.crypto.columns.api import BigArray
 from fedsift.crypto.columns.plain import big_array
-from fedsift.crypto.vectors.checks import check_bits, check_factor, whole_numbers
+from fedsift.crypto.vectors.api import check_bits, check_factor, whole_numbers
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, ParameterError
 

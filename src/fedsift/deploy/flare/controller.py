@@ -25,13 +25,13 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from fedsift.deploy.failure_log import log_refusal
 from fedsift.deploy.flare import wire
 from fedsift.deploy.flare.executor import load_member
 from fedsift.deploy.flare.transport import FlareTransport
 from fedsift.deploy.member import JobMember
+from fedsift.deploy.site import log_refusal
 from fedsift.deploy.site_files import HUB
-from fedsift.engine.threads import in_thread
+from fedsift.engine.local import in_thread
 from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import FedsiftError, SiteUnreachable
 
@@ -51,6 +51,7 @@ class HubController(Controller):
         super().__init__()
         self._job, self._signatures = job, dict(signatures)
         self._refused: dict[str, str] = {}
+        self._waiting: tuple[str, ...] = ()
         self._finished: set[str] = set()
         self._failed: set[str] = set()
         self._reported: set[str] = set()
@@ -97,29 +98,47 @@ class HubController(Controller):
         self._transport.close()
 
     def _set_up(self, abort_signal: Signal, fl_ctx: FLContext) -> JobMember | None:
-        """Ask everybody whether the job is accepted; who does not answer has not."""
+        """Ask everybody whether the job is accepted; where people decide, ask again until then."""
         own, answers, limits = None, dict[str, str](), DEFAULT_TIMEOUTS
-
-        def take(client_task: Any, fl_ctx: FLContext) -> None:  # noqa: ARG001
-            code = client_task.result.get(wire.CODE)
-            answers[client_task.client.name] = code if isinstance(code, str) else FedsiftError.code
-
-        task = Task(wire.SETUP, Shareable(), timeout=limits.setup_seconds, result_received_cb=take)
-        self.broadcast(task, fl_ctx, targets=list(self._sites), min_responses=len(self._sites))
+        task = self._ask(self._sites, answers, fl_ctx)
         try:
             # Meanwhile, as all members need some seconds to load what they run.
             own = load_member(HUB, self._job, self._signatures, fl_ctx)
         except Exception as error:
             self._refused[HUB] = log_refusal(error)
+        self._take_answers(self._sites, task, answers, abort_signal)
+        while self._waiting and not self._refused and not abort_signal.triggered:
+            time.sleep(limits.approval_poll_seconds)
+            task = self._ask(self._waiting, answers, fl_ctx)
+            self._take_answers(self._waiting, task, answers, abort_signal)
+        return own
+
+    def _ask(self, sites: tuple[str, ...], answers: dict[str, str], fl_ctx: FLContext) -> Task:
+        """Ask members whether they accept the job."""
+        answers.clear()
+
+        def take(client_task: Any, fl_ctx: FLContext) -> None:  # noqa: ARG001
+            code = client_task.result.get(wire.CODE)
+            answers[client_task.client.name] = code if isinstance(code, str) else FedsiftError.code
+
+        limit = DEFAULT_TIMEOUTS.setup_seconds
+        task = Task(wire.SETUP, Shareable(), timeout=limit, result_received_cb=take)
+        self.broadcast(task, fl_ctx, targets=list(sites), min_responses=len(sites))
+        return task
+
+    def _take_answers(
+        self, sites: tuple[str, ...], task: Task, answers: dict[str, str], abort_signal: Signal
+    ) -> None:
+        """Wait for the answers; a member that does not answer has not accepted."""
         while task.completion_status is None and not abort_signal.triggered:
-            time.sleep(limits.controller_poll_seconds)
+            time.sleep(DEFAULT_TIMEOUTS.controller_poll_seconds)
         if task.completion_status is None:
             self.cancel_task(task)
-        for site in self._sites:
-            code = answers.get(site, SiteUnreachable.code)
-            if code:
-                self._refused[site] = code[:4]
-        return own
+        codes = {site: answers.get(site, SiteUnreachable.code) for site in sites}
+        self._waiting = tuple(site for site, code in codes.items() if code == wire.WAITING)
+        self._refused |= {
+            site: code[:4] for site, code in codes.items() if code and code != wire.WAITING
+        }
 
     def _run_own_part(self, own: JobMember) -> None:
         report = own.run(self._transport)
@@ -217,6 +236,7 @@ class HubController(Controller):
             wire.FINISHED: sorted(self._finished),
             wire.FAILED: sorted(self._failed),
             wire.REFUSED: dict(self._refused),
+            wire.WAITING: list(self._waiting),
         }
 
 

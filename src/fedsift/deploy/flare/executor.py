@@ -22,14 +22,13 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from fedsift.deploy.failure_log import log_refusal
 from fedsift.deploy.flare import wire
 from fedsift.deploy.flare.transport import FlareTransport
-from fedsift.deploy.job_signature import decode_job
 from fedsift.deploy.member import JobMember
-from fedsift.deploy.sealed_reports import Report
+from fedsift.deploy.sealed_reports import Report, decode_job
+from fedsift.deploy.site import log_refusal
 from fedsift.deploy.site_files import HUB
-from fedsift.engine.threads import in_thread
+from fedsift.engine.local import in_thread
 from fedsift.errors import SiteUnreachable
 
 _log = logging.getLogger(__name__)
@@ -41,7 +40,7 @@ class SiteExecutor(Executor):
     Parameters
     ----------
     job : str
-        The text of the job, as :func:`fedsift.deploy.job_signature.encode_job` passes it.
+        The text of the job, as :func:`fedsift.deploy.sealed_reports.encode_job` passes it.
     signatures : mapping of str to str
         The submitter's signatures of it, by member.
     """
@@ -50,6 +49,7 @@ class SiteExecutor(Executor):
         super().__init__()
         self._job, self._signatures = job, dict(signatures)
         self._member: JobMember | None = None
+        self._asking: JobMember | None = None
         self._ended = threading.Event()
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
@@ -86,11 +86,18 @@ class SiteExecutor(Executor):
         return reply
 
     def _prepare(self, fl_ctx: FLContext) -> str:
-        """Accept the job, or say by a code that it is refused."""
+        """Accept the job, or say by a code that it is refused, or that a person has to approve."""
         try:
-            self._member = load_member(self._name, self._job, self._signatures, fl_ctx)
+            if self._asking is None:
+                self._asking = load_member(self._name, self._job, self._signatures, fl_ctx)
+            if not self._asking.site.is_approved():
+                return wire.WAITING
         except Exception as error:
+            if self._asking is not None:
+                report = Report.from_error(self._name, error, drove=False)
+                self._send_report(self._asking, report)
             return log_refusal(error)
+        self._member = self._asking
         in_thread("reports to the hub", self._send_progress, self._member)
         return ""
 

@@ -18,7 +18,7 @@ from nvflare.apis.signal import Signal
 
 from fedsift.deploy.flare import wire
 from fedsift.deploy.site_files import HUB
-from fedsift.engine.remote.transport import Handler
+from fedsift.engine.remote.secure_transport import Handler
 from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import FedsiftError, SiteUnreachable
 
@@ -29,7 +29,7 @@ _NOT_READY = SiteUnreachable.code
 
 
 class FlareTransport:
-    """See :class:`fedsift.engine.remote.transport.Transport`.
+    """See :class:`fedsift.engine.remote.secure_transport.Transport`.
 
     Parameters
     ----------

@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
+from secrets import token_bytes
 from typing import TypeVar
 
 import msgspec
 
-from fedsift.engine.remote.secure_transport import SecureTransport, aborted
-from fedsift.engine.remote.state import RunState
+from fedsift.crypto.identity import Identity
+from fedsift.engine.local import in_thread
+from fedsift.engine.remote.secure_transport import RunState, SecureTransport, aborted
 from fedsift.engine.remote.wire import (
     CancelRun,
     CloseExchange,
@@ -34,7 +36,6 @@ from fedsift.engine.remote.wire import (
     decode_reply,
     encode,
 )
-from fedsift.engine.threads import in_thread
 from fedsift.engine.timeouts import Timeouts
 from fedsift.errors import BadFrame, FedsiftError, ParameterError, RunEnded, SiteUnreachable
 from fedsift.protocol.codec import Fault
@@ -65,6 +66,7 @@ class SiteClient:
         self._timeouts = timeouts
         self._state = state
         self._numbers = itertools.count(1)
+        self._secrets: dict[str, bytes] = {}
         self._stopped = threading.Event()
 
     def site_of(self, party: str) -> str:
@@ -77,9 +79,25 @@ class SiteClient:
             )
         return self._members[party]
 
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """All parties of the job, in its order."""
+        return tuple(self._members)
+
     def parties_at(self, site: str) -> tuple[str, ...]:
         """Return the parties that live at a site."""
         return tuple(party for party, place in self._members.items() if place == site)
+
+    def share_secret(self, site: str) -> bytes:
+        """Return what only this site and another one know in this run."""
+        if site not in self._secrets:
+            own = site == self.site
+            self._secrets[site] = token_bytes(32) if own else self._transport.share_secret(site)
+        return self._secrets[site]
+
+    def identify(self, party: str, *scope: str) -> Identity:
+        """Make the identity of a party here, in one protocol of this run."""
+        return self._transport.identify(party, self._members, *scope)
 
     def next_number(self) -> int:
         """Return a number that no other call of this site has."""

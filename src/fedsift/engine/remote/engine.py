@@ -16,16 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Self, Unpack
 
-from fedsift.engine.exchange import printable, to_error
-from fedsift.engine.outcome import Outcome, sum_timings
+from fedsift.engine.local import one_thread_each, printable, to_error
+from fedsift.engine.observer import Outcome, sum_timings
 from fedsift.engine.remote.client import SiteClient
 from fedsift.engine.remote.exchange import RemoteExchange
-from fedsift.engine.remote.secure_transport import SecureTransport, aborted
+from fedsift.engine.remote.secure_transport import RunState, SecureTransport, aborted
 from fedsift.engine.remote.server import SiteServer
-from fedsift.engine.remote.state import RunState
 from fedsift.engine.remote.wire import SiteCounts
 from fedsift.engine.session import SessionOptions, to_fault
-from fedsift.engine.threads import one_thread_each
 from fedsift.engine.timeouts import DEFAULT_TIMEOUTS, Timeouts
 from fedsift.errors import (
     Disagreement,
@@ -36,9 +34,10 @@ from fedsift.errors import (
     SiteUnreachable,
 )
 from fedsift.protocol.codec import Fault
+from fedsift.protocol.commitments import Record, mark_resumed
 from fedsift.protocol.protocol import Protocol
-from fedsift.protocol.remote_role import RemoteRole
-from fedsift.protocol.role import DrivingRole, Role
+from fedsift.protocol.role import DrivingRole, Network, RemoteRole, Role
+from fedsift.result import SignedChain
 
 
 class SiteEngine:
@@ -67,6 +66,8 @@ class SiteEngine:
         self._server = SiteServer(timeouts, self._state)
         self._n_exchanges = 0
         self._exchange: RemoteExchange | None = None
+        self._lines: list[str] = []
+        self._closing = False
 
     def __repr__(self) -> str:
         return f"<engine at {self._transport.site!r}>"
@@ -112,20 +113,24 @@ class SiteEngine:
         on_interrupt: Callable[[], None] | None = None,
         **options: Unpack[SessionOptions],
     ) -> Outcome:
-        """Run one protocol to its end; see :meth:`fedsift.engine.api.Engine.run`."""
+        """Run one protocol to its end; see :meth:`fedsift.engine.session.Engine.run`."""
         self._n_exchanges += 1
         limit = timeout_seconds or self._timeouts.request_seconds
+        sign = self._sign_chains if self._closing else None
         exchange = RemoteExchange(
-            self._n_exchanges, protocol, nodes, self._client, limit, **options
+            self._n_exchanges, protocol, nodes, self._client, limit, sign, **options
         )
         self._exchange = exchange
         self._server.open(exchange)
         try:
             with one_thread_each():
                 if isinstance(exchange.driver, RemoteRole):
-                    return self._attend(exchange)
-                exchange.driver.watcher = getattr(options.get("observer"), "step", None)
-                return self._drive(exchange, exchange.driver, on_interrupt)
+                    outcome = self._attend(exchange)
+                else:
+                    exchange.driver.watcher = getattr(options.get("observer"), "step", None)
+                    outcome = self._drive(exchange, exchange.driver, on_interrupt)
+            self._lines += exchange.session.transcript.lines
+            return outcome
         except RunEnded as error:
             raise self._reason() or error from None
         except BaseException as error:
@@ -134,6 +139,26 @@ class SiteEngine:
         finally:
             self._server.close()
             exchange.close()
+
+    def close_record(self, coordinator: str, *, resumed: bool = False) -> Record | None:
+        """Have all sites sign what their parties sent and received; see the interface."""
+        self._closing = True
+        if resumed:
+            self._lines.append(mark_resumed("job", 0))
+        home = self.home or ()
+        nodes: dict[str, Sequence[Role]] = {}
+        for party in self._client.parties:
+            kind = Keeper if party == coordinator else Signatory
+            nodes[party] = (kind() if party in home else RemoteRole(kind),)
+        self.run(CLOSING, nodes)
+        exchange = self._exchange
+        if coordinator not in home or exchange is None:
+            return None
+        return Record(self._transport.signer, coordinator, self._sign_chains() + exchange.chains)
+
+    def _sign_chains(self) -> tuple[SignedChain, ...]:
+        signer = self._transport.signer
+        return tuple(signer.sign_messages(party, self._lines) for party in self.home or ())
 
     def _drive(
         self,
@@ -156,6 +181,8 @@ class SiteEngine:
         state, start = self._state, time.monotonic()
         with state.changed:
             while not exchange.closed:
+                if exchange.tampering is not None:
+                    raise exchange.tampering
                 self._client.check_running()
                 silent = state.silent_seconds(exchange.driver_site, start)
                 if silent > self._timeouts.idle_seconds:
@@ -240,3 +267,17 @@ class SiteEngine:
                 fault = Fault(RunEnded.code, "the run was interrupted")
             self._client.cancel(fault)
             self._state.end(self._transport.site, fault)
+
+
+class Keeper(DrivingRole, name="keeper"):
+    """Writes the result."""
+
+    async def drive(self, net: Network) -> None:
+        """Send nothing: records are collected when the protocol is closed."""
+
+
+class Signatory(Role, name="signatory"):
+    """Signs."""
+
+
+CLOSING = Protocol(name="closing", messages=(), roles=(Keeper, Signatory))

@@ -7,22 +7,20 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Unpack
 
-from fedsift.engine.exchange import Exchange, Request
-from fedsift.engine.node import Node
-from fedsift.engine.outcome import Outcome, sum_phases
+from fedsift.engine.local import Exchange, Node, Request, in_thread
+from fedsift.engine.observer import Outcome, sum_phases
 from fedsift.engine.remote.client import SiteClient
 from fedsift.engine.remote.wire import FrameCount, RoleCall, SiteCounts
 from fedsift.engine.session import Address, Session, SessionOptions
-from fedsift.engine.threads import in_thread
-from fedsift.errors import BadFrame, ParameterError, UndeclaredFlow
+from fedsift.errors import BadFrame, KeySwapped, ParameterError, UndeclaredFlow
 from fedsift.protocol.codec import Done, Fault
 from fedsift.protocol.message import Message
 from fedsift.protocol.protocol import Protocol, find_driver, placement_of
-from fedsift.protocol.remote_role import RemoteRole
-from fedsift.protocol.role import Role
+from fedsift.protocol.role import RemoteRole, Role
+from fedsift.result import SignedChain
 
 
 class RemoteExchange(Exchange):
@@ -41,10 +39,13 @@ class RemoteExchange(Exchange):
         nodes: Mapping[str, Sequence[Role]],
         client: SiteClient,
         timeout_seconds: float,
+        sign: Callable[[], tuple[SignedChain, ...]] | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
         self.number = number
         self.closed = False
+        self.chains: tuple[SignedChain, ...] = ()
+        self._sign = sign
         self.latest_round = 0
         self._client = client
         self._home = {
@@ -55,17 +56,28 @@ class RemoteExchange(Exchange):
         self.driver_address = Address(party, self.driver.role_name)
         self.driver_site = client.site_of(party)
         placement = placement_of(nodes)
+        options["shared_secret"] = self._share_secret
         session = Session(protocol, placement, **options)
         options["planned"] = options["policies"] = None
         self.served = Session(protocol, placement, **options)
+        # What was asked here and what was asked of others is one record, in order.
+        self.served.transcript.lines = session.transcript.lines
         self._start = time.perf_counter()
         workers = {name: Node(name, roles) for name, roles in self._home.items()}
-        super().__init__(session, workers, timeout_seconds)
+        scope = (str(number), protocol.name)
+        identities = {name: client.identify(name, *scope) for name in self._home}
+        self.tampering: KeySwapped | None = None
+        super().__init__(session, workers, timeout_seconds, identities)
 
     @property
     def round_number(self) -> int:
         """The round as far as it is known here."""
         return max(self.latest_round, self.session.transcript.driven)
+
+    def _share_secret(self, sender: str, receiver: str) -> bytes:
+        """Return what the sites of two parties know, and nobody else."""
+        sites = {self._client.site_of(sender), self._client.site_of(receiver)} - {self._client.site}
+        return self._client.share_secret(sites.pop() if sites else self._client.site)
 
     async def deliver(self, request: Request, limit_seconds: float) -> bytes:
         """Bring a request to its role, here or at another site, and return its reply."""
@@ -101,6 +113,11 @@ class RemoteExchange(Exchange):
         if not {sender.party, receiver.party} <= set(self.nodes):
             self.served.record(frame, message, round_number, sender, receiver)
 
+    def note_failure(self, error: Exception) -> None:
+        """Keep the error of a swapped key: this site ends the run itself, whatever others do."""
+        if isinstance(error, KeySwapped):
+            self.tampering = error
+
     def to_request(self, site: str, call: RoleCall) -> Request:
         """Read what a call of another site asks, if that site may ask it."""
         sender = Address(call.sender, call.sender_role)
@@ -128,7 +145,12 @@ class RemoteExchange(Exchange):
             tuple(FrameCount.from_entry(entry) for entry in transcript.entries),
             self.session.ledger.rows(),
             self.sum_phases(),
+            self.sign_chains(),
         )
+
+    def sign_chains(self) -> tuple[SignedChain, ...]:
+        """Sign what the parties here sent and received in the whole job, if it ends now."""
+        return () if self._sign is None else self._sign()
 
     def add_counts(self, site: str, counts: SiteCounts) -> None:
         """At the driver: add another site's counts, if they can be its own."""
@@ -146,6 +168,13 @@ class RemoteExchange(Exchange):
                     "A site counts what its own parties asked.",
                     "Check that all sites run the same version of fedsift.",
                 )
+        if any(self._client.site_of(chain.party) != site for chain in counts.chains):
+            raise BadFrame(
+                f"Site {site!r} signed for a party of another site.",
+                "A site signs what its own parties sent and received.",
+                "Check that all sites run the same version of fedsift.",
+            )
+        self.chains += counts.chains
         self.session.transcript.merge(counts.rounds, (one.to_entry() for one in counts.counts))
         self.session.ledger.merge(counts.disclosures)
 

@@ -17,18 +17,22 @@ from __future__ import annotations
 import hashlib
 import struct
 import threading
+import time
+import typing
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
-from fedsift.crypto.envelope import Envelopes, OrganisationKey
-from fedsift.engine.remote.transport import Handler, Transport
+from fedsift.crypto.envelope import Envelopes, OrganisationKey, share_secret
+from fedsift.crypto.identity import Identity
 from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import BadEnvelope, Disagreement, RunEnded, SiteUnreachable
+from fedsift.protocol.codec import Fault
+from fedsift.protocol.commitments import Signer
 
-RELAY_VERSION = 2
+RELAY_VERSION = 3
 """Grows whenever sites of different versions could misunderstand each other."""
 
 _HEAD = struct.Struct(">4s32sH")
@@ -147,6 +151,23 @@ class SecureTransport:
     def aborted(self) -> bool:
         """Whether the job was aborted."""
         return self._transport.aborted
+
+    @property
+    def signer(self) -> Signer:
+        """What signs this site's part of the run's record."""
+        run = hashlib.sha256(f"{self._fingerprint} {self._session}".encode()).hexdigest()[:32]
+        return Signer(run, self._key.signing)
+
+    def share_secret(self, site: str) -> bytes:
+        """Derive what only this site and another one know in this session."""
+        return share_secret(self._key, self._pinned[site], self._session)
+
+    def identify(self, party: str, places: Mapping[str, str], *scope: str) -> Identity:
+        """Make the identity of a party here; ``places`` are the sites of all parties."""
+        known = {**self._pinned, self.site: self._key.public}
+        pinned = {other: known[site] for other, site in places.items() if site in known}
+        job = (self._session, self._fingerprint)
+        return Identity(party, self._key, pinned, (*job, *scope))
 
     def serve(self, handler: Handler | None) -> None:
         """Answer what other sites really sent; anything else is refused and reaches nobody."""
@@ -310,3 +331,72 @@ def _other_version(site: str, version: str) -> Disagreement:
         f"Version {RELAY_VERSION} is needed, as at this site.",
         "Install the same version of fedsift at all sites.",
     )
+
+
+Handler = Callable[[str, bytes], bytes]
+"""Answers (claimed sender, content); what it raises goes back as a refusal with a code only."""
+
+
+class Transport(typing.Protocol):
+    """One site's connection to the others."""
+
+    @property
+    def site(self) -> str:
+        """The name of this site."""
+        ...
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the job was aborted."""
+        ...
+
+    def request(self, site: str, content: bytes, timeout_seconds: float) -> bytes:
+        """Send to a site and wait for its reply; may be called from several threads at once.
+
+        Raises :class:`~fedsift.errors.SiteUnreachable` if none comes in time or if it is refused.
+        """
+        ...
+
+    def serve(self, handler: Handler | None) -> None:
+        """Answer what arrives from now on; None stops that. Before, everything is refused."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a run is over, and which site said so."""
+
+    site: str
+    fault: Fault
+
+
+class RunState:
+    """Shared by the client, the server and the engine of a site.
+
+    ``changed`` is the lock of everything that can end a wait; whoever changes something notifies.
+    """
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self._ending: Ending | None = None
+        self._heard: dict[str, float] = {}
+
+    @property
+    def ending(self) -> Ending | None:
+        """How the run was ended before its time, if it was."""
+        return self._ending
+
+    def end(self, site: str, fault: Fault) -> None:
+        """End the run; the first reason counts."""
+        with self.changed:
+            if self._ending is None:
+                self._ending = Ending(site, fault)
+            self.changed.notify_all()
+
+    def heard(self, site: str) -> None:
+        """Note a sign of life of a site."""
+        self._heard[site] = time.monotonic()
+
+    def silent_seconds(self, site: str, since: float) -> float:
+        """Return how long a site was silent, counted from ``since`` at the earliest."""
+        return time.monotonic() - max(since, self._heard.get(site, since))

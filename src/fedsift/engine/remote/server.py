@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError, Future, InvalidStateError
 from dataclasses import dataclass, field
 
 from fedsift.engine.remote.exchange import RemoteExchange
-from fedsift.engine.remote.state import Ending, RunState
+from fedsift.engine.remote.secure_transport import Ending, RunState
 from fedsift.engine.remote.wire import (
     CancelRun,
     CloseExchange,

@@ -10,7 +10,7 @@ import msgspec
 
 from fedsift.errors import BadFrame
 from fedsift.protocol.transcript import Entry
-from fedsift.result import Disclosure
+from fedsift.result import Disclosure, SignedChain
 
 
 class SiteMessage(
@@ -123,12 +123,16 @@ class FrameCount(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_
 
 
 class SiteCounts(SiteMessage, frozen=True):
-    """What a site asked others while a protocol ran, and its seconds by phase."""
+    """What a site asked others while a protocol ran, and its seconds by phase.
+
+    ``chains`` are signed when the job ends, and empty before.
+    """
 
     rounds: int
     counts: tuple[FrameCount, ...]
     disclosures: tuple[Disclosure, ...]
     seconds: dict[str, float]
+    chains: tuple[SignedChain, ...] = ()
 
 
 SiteRequest = RoleCall | PollReply | FetchReply | CloseExchange | CancelRun | Heartbeat

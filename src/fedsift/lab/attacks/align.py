@@ -7,26 +7,37 @@ Leak      Private set intersection answers "which of my ids do you have too". A 
           list with ids it only guesses learns who is in the other's table
           (:func:`members_among`). One that is told nothing but the size of the intersection asks
           about one person at a time: the size grows by one or it does not.
-Fix       None: it is what an intersection says. Both sides learn how long the other's list is, and
-          a policy with ``min_rows`` refuses a list that is shorter before any id is compared.
-Remains   A list that is long enough and holds real ids besides the guesses passes. The answers are
-          declared as ``common-ids``.
+Fix       For the size: a member remembers how long lists were and which of its rows were common. A
+          list that is a few ids longer or shorter is refused before any id is compared. One of the
+          same length with a few other ids is noticed when the common rows differ from earlier ones
+          in a few; then no more lists of that leader are compared.
+          For the list: none, it is what an intersection says. Both sides learn how long the other's
+          list is, a policy with ``min_rows`` refuses a shorter one and ``max_ids_asked`` a longer
+          one, before any id is compared.
+Remains   A list of a length that passes and that holds real ids besides the guesses is answered.
+          The answers are declared as ``common-ids``.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from fedsift.data.ids import Ids
+from fedsift.data.row_digests import digest_rows
+from fedsift.data.sources import read_source
 from fedsift.engine import run_local
 from fedsift.errors import FedsiftError
 from fedsift.jobs import align
-from fedsift.lab.attacks.attack import OPTION, Attack, Trial
+from fedsift.jobs.history import History, JobRecord
+from fedsift.lab.attacks.attack import OPTION, UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage
+from fedsift.lab.attacks.repeats import submit
 from fedsift.protocol import Policy
 from fedsift.result import Disclosure
 
@@ -62,39 +73,63 @@ def _tables(seed: int) -> tuple[Ids, Ids, Ids]:
     return held, own, rng.permutation(guesses)
 
 
-def _aligned(held: Ids, asked: Ids, least: int) -> tuple[np.ndarray, tuple[Disclosure, ...]]:
-    """Rows of the prober's list that are common, and who learned what."""
+def _aligned(
+    held: Ids, asked: Ids, *, least: int = 0, folder: Path | None = None
+) -> tuple[npt.NDArray[np.int64], tuple[Disclosure, ...], bool]:
+    """Rows of the prober's list that are common, who learned what, and whether any answer came.
+
+    The holder keeps a history in ``folder``, if there is one.
+    """
     policies = {"holder": Policy(min_rows=least)}
-    nodes = align.build_nodes({"prober": asked, "holder": held}, "prober", policies)
-    outcome = run_local(align.PROTOCOL, nodes)
-    (leader,) = nodes["prober"]
-    return leader.facts()["rows"], outcome.ledger.rows()
+    job = submit("vertical", ["prober", "holder"], method="filter", aligned=True)
+    history = None if folder is None else History(folder)
+    records = {}
+    ledger: tuple[Disclosure, ...] = ()
+    if history is not None:
+        history.begin(job, "holder")
+        records["holder"] = JobRecord(history, job, "holder", policies["holder"], "holder")
+    nodes = align.build_nodes({"prober": asked, "holder": held}, "prober", policies, records)
+    try:
+        if history is not None:
+            raw = read_source({"id": held}, party="holder")
+            records["holder"].charge(digest_rows(raw, ["id"], history.row_key))
+        ledger = run_local(align.PROTOCOL, nodes).ledger.rows()
+    except FedsiftError as error:
+        if history is not None:
+            history.end(job.fingerprint, error)
+    # A leader that is refused after the comparison knows the common rows all the same.
+    rows = nodes["prober"][0].facts()["rows"]
+    return rows, ledger, len(rows) > 0
 
 
 def _padded_list(variant: str, seed: int) -> Trial:
     held, own, guesses = _tables(seed)
     least = _LEAST if variant == OPTION else 0
-    common, ledger = _aligned(held, np.concatenate([own, guesses]), least)
+    with tempfile.TemporaryDirectory(prefix="fedsift-attack-") as folder:
+        kept = None if variant == UNPROTECTED else Path(folder)
+        asked = np.concatenate([own, guesses])
+        common, ledger, _ = _aligned(held, asked, least=least, folder=kept)
     found = members_among(common, len(own), len(guesses))
     return Trial(float((found == np.isin(guesses, held)).mean()), 0.5, ledger)
 
 
 def _sizes(variant: str, seed: int) -> Trial:
-    """Asks with a short list, once without and once with each guess, and looks at sizes only."""
+    """Asks with a short list, then with each guess added to it or put in place of its last id."""
     held, own, guesses = _tables(seed)
-    least = _LEAST if variant == OPTION else 0
-    own, guesses = own[-_SHORT:], guesses[:4]
+    own = own[-_SHORT:]
     own[0] = held[0]  # an alignment without a common row ends with an error
     points: list[float] = []
-    ledger: tuple[Disclosure, ...] = ()
-    for guess in guesses:
-        try:
-            without, ledger = _aligned(held, own, least)
-            with_guess, ledger = _aligned(held, np.append(own, guess), least)
-        except FedsiftError:
-            points.append(0.5)  # refused: a coin
-            continue
-        points.append(float((len(with_guess) > len(without)) == (guess in held)))
+    with tempfile.TemporaryDirectory(prefix="fedsift-attack-") as folder:
+        kept = None if variant == UNPROTECTED else Path(folder)
+        without, ledger, _ = _aligned(held, own, folder=kept)
+        for guess in guesses:
+            for asked in (np.append(own, guess), np.append(own[:-1], guess)):
+                rows, _, answered = _aligned(held, asked, folder=kept)
+                if answered:
+                    points.append(float((len(rows) > len(without)) == (guess in held)))
+                    break
+            else:
+                points.append(0.5)  # refused: a coin
     return Trial(float(np.mean(points)), 0.5, ledger)
 
 
@@ -121,8 +156,7 @@ _attack = partial(
     attacker="id leader",
     uses=("BlindedSet", "TwiceBlinded"),
     measure="guesses answered rightly",
-    unprotected="no policy",
-    default="no policy (the default has no least number of rows)",
+    unprotected="members forget",
     runs=(1, 3),
     declared_as=("common-ids",),
 )
@@ -131,13 +165,14 @@ ATTACKS = (
     _attack(
         name="psi-padded-list",
         aims_at="who is in the other party's table",
+        default="members remember; the list is as long as other lists",
         option=f"policy with min_rows = {_LEAST}, which a long list passes",
         trial=_padded_list,
     ),
     _attack(
         name="psi-size-probing",
         aims_at="whether a person is in the other party's table, from sizes of intersections",
-        option=f"policy with min_rows = {_LEAST}, which refuses a list of {_SHORT}",
+        default="members remember, and refuse lists that differ in fewer than min_row_change",
         trial=_sizes,
     ),
 )

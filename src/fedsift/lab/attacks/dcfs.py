@@ -29,13 +29,13 @@ Fix       ``alignment="server"``: members see no images, and the coordinator, wh
           two not colluding.
 
 From a published mean (Homer and others, 2008)
-Method    dcfs, and whatever else tells parties a mean of all rows.
+Method    dcfs with ``scale="pooled"``, and whatever else tells parties a mean of all rows.
 Leak      Every row pulls the mean of all rows a little towards itself. With many more columns than
           rows these little pulls add up: a row that was in lies along the mean's deviation from
           the population (:func:`membership_by_mean`), a row that was not lies anywhere.
-Fix       None inside the method: columns must be brought to one scale. Many rows per column make
-          the pull small; noise on the mean would end it.
-Remains   ``pooled-moments`` is declared.
+Fix       ``scale="own"``: every party brings its columns to one scale by its own means and spreads,
+          and learns nobody else's. The mean that an attacker has is that of its own rows.
+Remains   ``scale="pooled"``, with ``pooled-moments`` in every party's policy.
 """
 
 from __future__ import annotations
@@ -56,11 +56,17 @@ from fedsift.methods.dcfs import anchor
 from fedsift.methods.dcfs import coordinator as dcfs
 from fedsift.methods.dcfs import messages as dcfs_messages
 from fedsift.methods.dcfs.selector import MAX_AUTO_ANCHORS
-from fedsift.methods.dcfs.settings import ANCHOR_RANGE, Params, Scale, anchors_for
+from fedsift.methods.dcfs.settings import ANCHOR_RANGE, Params, anchors_for
 from fedsift.methods.dcfs.stream import uniform_numbers
+from fedsift.protocol import Policy
 from fedsift.result import Disclosure
 
 Floats = npt.NDArray[np.float64]
+
+ALLOWING = Policy(
+    may_reveal=tuple({m.declaration.kind for m in dcfs_messages.MESSAGES}), min_security_bits=0
+)
+"""Lets a run be as its settings want it, the paper's included."""
 
 _EXACT_IMAGES = 2
 """The first projection and the first weights: later weights are distorted by an unknown H."""
@@ -171,7 +177,7 @@ def membership_by_mean(mean: Floats, reference: Floats, rows: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """One run as its participants saw it."""
+    """One run as its participants saw it; ``mean`` is what the attacker takes for that of all."""
 
     open_images: list[dict[str, Floats]]
     alignments: list[Floats]
@@ -180,6 +186,7 @@ class Recording:
     projection: Floats
     members: Floats
     strangers: Floats
+    mean: Floats
     params: Params
     victim: str
     attacker: str
@@ -205,15 +212,17 @@ def record(
         Rows like the victim's that did not take part.
     """
     nodes = dcfs.build_nodes(Federation.horizontal(dict(parties)).tables, params)
-    stage = Stage(dcfs.PROTOCOL, nodes, run_local(dcfs.PROTOCOL, nodes, keep_frames=True))
+    policies = dict.fromkeys(nodes, ALLOWING)
+    outcome = run_local(dcfs.PROTOCOL, nodes, policies=policies, keep_frames=True)
+    stage = Stage(dcfs.PROTOCOL, nodes, outcome)
     return read(stage, parties[victim], strangers, victim, attacker)
 
 
 def read(stage: Stage, members: Floats, strangers: Floats, victim: str, attacker: str) -> Recording:
     """What there is in the frames of a run; ``members`` and ``strangers`` in their own units."""
-    (told,) = stage.received(attacker, dcfs_messages.CommonScale)
-    scale = Scale(*(numbers.array() for numbers in (told.mean, told.unit, told.low, told.high)))
     roles = stage.roles(dcfs.Member)
+    # In the victim's units, which an attacker might know from elsewhere.
+    scale = roles[victim].scale
     params: Params = roles[victim]._params
     sent: dict[str, list[Floats]] = {}
     for sender, message in stage.received_from("coordinator", dcfs.image_type(params)):
@@ -229,6 +238,7 @@ def read(stage: Stage, members: Floats, strangers: Floats, victim: str, attacker
         roles[victim].collaboration.projection,
         scale.of(members),
         scale.of(strangers),
+        scale.of(roles[attacker].scale.mean),
         params,
         victim,
         attacker,
@@ -325,6 +335,7 @@ def _run(bare: bool, seed: int, n_features: int, many: bool) -> Recording:
         10,
         n_anchors=n_features + 5 if many else default,
         alignment="open" if bare else "server",
+        scale="pooled" if bare else "own",
         target="paper" if bare else "exact",
         many_anchors=many,
     )
@@ -354,11 +365,10 @@ def _by_coordinator(variant: str, seed: int) -> Trial:
 
 def _by_mean(variant: str, seed: int) -> Trial:
     run = _run(variant == UNPROTECTED, seed, _WIDE, many=False)
-    # Rows are in common units, in which the mean of all parties' rows is zero.
     half = len(run.strangers) // 2
     others = replace(run, strangers=run.strangers[half:])
-    mean, reference = np.zeros(_WIDE), run.strangers[:half]
-    found = others.auc(lambda x: membership_by_mean(mean, reference, x))
+    reference = run.strangers[:half]
+    found = others.auc(lambda x: membership_by_mean(run.mean, reference, x))
     return Trial(found, 0.5, run.ledger)
 
 
@@ -410,8 +420,8 @@ ATTACKS = (
         uses=("CommonScale",),
         aims_at="whether a row is in any other member's table",
         measure="area under the ROC curve",
-        unprotected="alignment='open' (the paper)",
-        default="alignment='server'; the common mean is told all the same",
+        unprotected="scale='pooled': members learn the mean of all rows",
+        default="scale='own': members scale by their own means",
         trial=_by_mean,
         runs=(3, 10),
         declared_as=("pooled-moments",),

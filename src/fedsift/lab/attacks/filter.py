@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks on filters: labels behind scores, and totals of runs that differ in one row.
+"""Attacks on one run of a filter: labels behind scores, and sums of single members.
 
 Scores
 Method    filter with a binned score (gini of paper 000; iv, mi and chi2 alike); labels elsewhere.
@@ -13,12 +13,9 @@ Remains   Where a policy names ``own-scores``, the second attack works; the decl
 
 Totals
 Method    filter on rows of the same columns (and any other method that opens sums over parties).
-Leak      The coordinator learns totals over all members. One run hides a member's part under
-          masks; two runs whose rows differ by one row differ by that row, value for value, and two
-          runs that differ by a member differ by its sums.
-Fix       None in a single run, which is what masks are for (``member-sums`` reads them where they
-          are off). A party that answers the same job again with one row more should know it.
-Remains   The difference is declared as ``pooled-sums``: totals are what the coordinator is for.
+Leak      The coordinator learns totals over all members, and one member's sums where they are not
+          masked (``member-sums``).
+Fix       Masks. What several runs tell together is in :mod:`fedsift.lab.attacks.repeats`.
 """
 
 from __future__ import annotations
@@ -32,14 +29,15 @@ import numpy.typing as npt
 
 from fedsift.crypto.masking import unmask_sum
 from fedsift.data import Federation, split_vertical
-from fedsift.lab.attacks.attack import OPTION, UNPROTECTED, Attack, Trial
+from fedsift.lab.attacks import rare_class
+from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage, recorded_fit
 from fedsift.maths import moments
 from fedsift.methods.filter import coordinator as filters_horizontal
 from fedsift.methods.filter import label_holder as filters
-from fedsift.methods.filter.features import bin_column
 from fedsift.methods.filter.horizontal_messages import MaskedSums
 from fedsift.methods.filter.messages import OwnScores
+from fedsift.methods.filter.ranking import bins_of
 from fedsift.methods.filter.scores import TABLE_SCORES
 from fedsift.methods.filter.selector import FilterSelector
 from fedsift.protocol import Policy
@@ -219,10 +217,7 @@ def _labels_behind_scores(run: JobRun, stage: Stage) -> Iterator[Mounted]:
             )
             return
         codes, scores = holder._codes, own_scores(stage, party)
-        binned = [
-            bin_column(column, params.bins, params.min_bin_size).codes
-            for column in role._table.columns
-        ]
+        binned = list(bins_of(role._table, params, holder.n_classes).codes.T)
         if scores is None:
             run.notes.append(f"{party}: no score came back, so there was nothing to solve.")
             scores = np.full(len(binned), np.nan)
@@ -239,7 +234,13 @@ def _sums_without_masks(stage: Stage) -> Iterator[Mounted]:
         limbs = message.sums.array()
         width = limbs.shape[1]
         bits = _READABLE_BITS + (moments.FRACTION_BITS if width > 1 else 0)
-        readable += [abs(number) >> bits == 0 for number in unmask_sum([limbs], width)]
+        # Counts lie side by side, each in a word of its own.
+        counts = (limbs >> np.uint64(_READABLE_BITS) == 0).all(axis=1)
+        numbers = unmask_sum([limbs], width)
+        readable += [
+            bool(count) or abs(number) >> bits == 0
+            for count, number in zip(counts, numbers, strict=True)
+        ]
     if stage.roles(filters_horizontal.Coordinator) and readable:
         found = float(np.mean(readable))
         trial = Trial(found, 0.0, stage.ledger, measure="numbers without a mask")
@@ -263,7 +264,14 @@ def _scored(attack: str, y: Integers, X: Floats, score: str, min_bin: int, share
     """An attack on a run with all columns at the attacker and the label elsewhere."""
     federation = split_vertical(X, y, 1, label_holder=None, names=[_BANK])
     allowed = ("row-count", "class-count", "selection", "own-scores")
-    policy = {_REGISTRY: Policy(may_reveal=allowed, min_bin_size=1)} if share else None
+    # Bins whose counts are opened are as large as smallest classes make them.
+    sizes: Any = {"min_bin_size": 1, "min_class_size": min_bin}
+    counts = ("basic", "counts", "feature-count")
+    bare = {
+        _REGISTRY: Policy(may_reveal=allowed, **sizes),
+        _BANK: Policy(may_reveal=counts, **sizes),
+    }
+    policy = bare if share else None
     selector = FilterSelector(
         score, n_features_to_select=1, bins=[0.5], min_bin_size=min_bin, policy=policy
     )
@@ -298,11 +306,7 @@ def _difference(variant: str, seed: int) -> Trial:
 
 # Parties with rows of the same columns
 
-_MEMBERS, _COLUMNS, _CLASSES = 3, 4, 2
-_EPSILON = 1.0
-_EDGES = (-0.5, 0.5, 1.5)
-_WIDE = 12
-"""Columns of the tables that are subtracted."""
+_MEMBERS, COLUMNS, _CLASSES = 3, 4, 2
 
 Parties = dict[str, tuple[Floats, Integers]]
 
@@ -319,9 +323,10 @@ class Totals:
     def read(cls, numbers: Sequence[int], n_columns: int, n_classes: int) -> Totals:
         """From the numbers in the order that members lay them down."""
         stream = iter(numbers)
-        n_rows = next(stream)
-        sizes = [next(stream) for _ in range(n_classes)]
-        columns = [moments.read_column(stream, n_classes, with_target=False)
+        counts = iter(moments.unpack_counts(stream, 1 + n_classes + n_columns * n_classes))
+        n_rows = next(counts)
+        sizes = [next(counts) for _ in range(n_classes)]
+        columns = [moments.read_column(counts, stream, n_classes, with_target=False)
                    for _ in range(n_columns)]  # fmt: skip
         sums = [[float(value) for value in column.sums] for column in columns]
         return cls(n_rows, np.array(sizes), np.array(sums))
@@ -346,7 +351,10 @@ def recovered(guess: Floats, truth: Floats) -> float:
     return float((np.abs(guess - truth) <= 1e-6 * size).mean())
 
 
-def _members(seed: int | tuple[int, int], n_rows: int = 40, n_columns: int = _COLUMNS) -> Parties:
+def draw_members(
+    seed: int | tuple[int, int], n_rows: int = 40, n_columns: int = COLUMNS
+) -> Parties:
+    """Draw tables with the same columns, and labels."""
     rng = np.random.default_rng(seed)
     found = {}
     for i in range(_MEMBERS):
@@ -369,41 +377,15 @@ def _security(variant: str) -> dict[str, Any]:
 
 def _totals(parts: Sequence[Limbs]) -> Totals:
     """Totals of what members sent: masks of all of them cancel, those of one do not."""
-    return Totals.read(unmask_sum(list(parts), moments.LIMBS), _COLUMNS, _CLASSES)
+    return Totals.read(unmask_sum(list(parts), moments.LIMBS), COLUMNS, _CLASSES)
 
 
 def _member_sums(variant: str, seed: int) -> Trial:
-    parties = _members(seed)
+    parties = draw_members(seed)
     sent, stage = _pooled(parties, "f", **_security(variant))
     X, y = parties["party-1"]
     true = np.stack([X[y == k].sum(axis=0) for k in range(_CLASSES)], axis=1)
     return Trial(recovered(_totals([sent["party-1"]]).sums, true), 0.0, stage.ledger)
-
-
-def _row_difference(variant: str, seed: int) -> Trial:
-    parties = _members(seed)
-    X, y = parties["party-1"]
-    row = int(np.random.default_rng((seed, 2)).integers(len(y)))
-    fewer = {**parties, "party-1": (np.delete(X, row, axis=0), np.delete(y, row))}
-    runs = [_pooled(given, "f", **_security(variant)) for given in (parties, fewer)]
-    more, less = (_totals(list(sent.values())) for sent, _ in runs)
-    gap = more.minus(less)
-    label_found = int(gap.class_sizes.argmax() == y[row])
-    return Trial(float(label_found * recovered(gap.means, X[row])), 0.0, runs[0][1].ledger)
-
-
-def _count_difference(variant: str, seed: int) -> Trial:
-    """Bin-by-class counts of all members together, as the coordinator adds them up, subtracted."""
-    parties = _members((seed, 4), 60, _WIDE)
-    X, y = parties["party-1"]
-    fewer = {**parties, "party-1": (X[1:], y[1:])}
-    settings = {"epsilon": _EPSILON} if variant == OPTION else _security(variant)
-    runs = [_pooled(given, "gini", bins=list(_EDGES), **settings) for given in (parties, fewer)]
-    more, less = (np.array(unmask_sum(list(sent.values()))).reshape(_WIDE, -1) for sent, _ in runs)
-    gap = more - less
-    true = np.searchsorted(_EDGES, X[0]) * _CLASSES + y[0]
-    found = float((gap.argmax(axis=1) == true).mean())
-    return Trial(found, 1 / gap.shape[1], runs[0][1].ledger)
 
 
 ATTACKS = (
@@ -448,32 +430,5 @@ ATTACKS = (
         declared_as=(),
         tolerance=0.05,
     ),
-    Attack(
-        name="row-difference",
-        method="filter",
-        attacker="coordinator",
-        uses=("MaskedSums",),
-        aims_at="the one row by which two runs differ",
-        measure="values and label known",
-        unprotected="no masks (security='plain')",
-        default="pairwise masks; the totals of two runs are subtracted",
-        trial=_row_difference,
-        runs=(1, 3),
-        declared_as=("pooled-sums",),
-        tolerance=0.05,
-    ),
-    Attack(
-        name="count-difference",
-        method="filter",
-        attacker="coordinator",
-        uses=("MaskedSums",),
-        aims_at="bins and label of the one row by which two runs differ",
-        measure="bins and labels right",
-        unprotected="no masks (security='plain')",
-        default="pairwise masks; the tables of two runs are subtracted",
-        option=f"differential privacy, epsilon={_EPSILON:g} in each run",
-        trial=_count_difference,
-        runs=(3, 10),
-        declared_as=("pooled-sums",),
-    ),
+    *rare_class.ON_FILTER,
 )

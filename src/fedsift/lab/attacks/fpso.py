@@ -9,19 +9,19 @@ Leak      A sees each party's accuracy on every subset that was tried, measured 
           mixes, tries the very same subsets on them (:func:`make_shadows`), and learns how a mix
           shows in the accuracies (:func:`guess_from_accuracies`).
 Fix       ``aggregation="masked"``: A learns mean accuracies only, in which all parties look alike.
-Remains   The mean tells about the mix of all parties together, and which subset is whose may still
-          say a little (``benchmarks/suites/fpso/attack.py`` tries); ``mode="federated-fitness"``
-          shows no party's subset.
+Remains   The mean tells about the mix of all parties together.
 
 Which columns matter at which party
 Method    fpso (paper 004).
 Leak      In every round a party sends the third party the subset that serves it best. Over the
           rounds its useful columns stay and the others come and go (:func:`from_own_subsets`).
           The other participants see the same subsets without their owners.
-Fix       ``mode="federated-fitness"``: the third party moves one swarm by pooled accuracies, so no
-          subset is anybody's (:func:`from_common_subsets` has nothing to tell parties apart by).
-Remains   The default mode is the paper's; it declares ``local-subset``. With two parties the subset
-          that is not one's own is the other's.
+Fix       ``aggregation="masked"``: the third party reads all subsets from masked sums, not whose
+          they are. Subsets of several rounds may look alike (:func:`linked`), which puts them down
+          to somebody, but not to a party.
+Remains   With two parties the subset that is not one's own is the other's. With
+          ``mode="federated-fitness"`` the third party moves one swarm by pooled accuracies, and no
+          subset is anybody's (:func:`from_common_subsets`).
 """
 
 from __future__ import annotations
@@ -34,21 +34,33 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.crypto.masking import from_limbs
 from fedsift.data import split_horizontal
 from fedsift.lab.attacks.attack import OPTION, UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage, recorded_fit
 from fedsift.methods.fpso import third_party as fpso
 from fedsift.methods.fpso import votes as fpso_votes
 from fedsift.methods.fpso.local_search import Params
-from fedsift.methods.fpso.messages import Accuracies, Candidates, Particles
+from fedsift.methods.fpso.messages import (
+    MESSAGES,
+    Accuracies,
+    Candidates,
+    LocalSubset,
+    Particles,
+    UnnamedSubset,
+)
 from fedsift.methods.fpso.selector import FPSOSelector
 from fedsift.methods.fpso.subset_fitness import KnnFitness, stratified_folds
-from fedsift.methods.fpso.third_party import Answer, ThirdParty
-from fedsift.protocol import Network
+from fedsift.methods.fpso.third_party import Answer, Subset, ThirdParty
+from fedsift.methods.fpso.unnamed import subsets_in
+from fedsift.protocol import Network, Policy
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Masks = npt.NDArray[np.bool_]
+
+ALLOWING = Policy(may_reveal=tuple({m.declaration.kind for m in MESSAGES}), min_security_bits=0)
+"""Lets a run be as its settings want it, the paper's included."""
 
 _RIDGE = 0.1
 """Penalty, as a share of the number of made-up parties."""
@@ -91,11 +103,16 @@ class CuriousThirdParty(ThirdParty):
         self._views.append(View(self._asked, rows))
         return pooled
 
-    async def _compare(
-        self, subsets: Sequence[Masks], step: int, net: Network
-    ) -> tuple[int, float]:
-        self._proposed.append(np.stack(subsets))
-        return await super()._compare(subsets, step, net)
+    def _read(self, replies: Sequence[Subset], n_features: int) -> Masks:
+        subsets = super()._read(replies, n_features)
+        openly = [r.mask.array().astype(bool) for r in replies if isinstance(r, LocalSubset)]
+        if not self._params.protected and not openly:
+            # Without masks every part is a sum over one party, as often as there are parties.
+            parts = [r.summands.array() for r in replies if isinstance(r, UnnamedSubset)]
+            openly = [_alone(from_limbs(part), n_features) for part in parts]
+        self.names_known = bool(openly)
+        self._proposed.append(np.stack(openly) if openly else subsets)
+        return subsets
 
     def seen(self, at_most: int = 60) -> View:
         """Subsets of the run, each once; evenly spread ones if there are many."""
@@ -106,7 +123,10 @@ class CuriousThirdParty(ThirdParty):
         return View(masks[first], accuracies[:, first])
 
     def own_subsets(self) -> list[Masks]:
-        """What the parties proposed, round by round; shape (n_parties, n_features) each."""
+        """What the parties proposed, round by round; shape (n_parties, n_features) each.
+
+        By party if ``names_known``, and else in the order in which they were read.
+        """
         return list(self._proposed)
 
     def proposed(self, masks: Masks) -> Masks:
@@ -228,6 +248,24 @@ def _rarer_class_found(
 # Useful columns
 
 
+def _alone(summands: Sequence[int], n_features: int) -> Masks:
+    """One party's subset, from what it adds."""
+    subsets = subsets_in([summands[0], summands[len(summands) // 2]], n_features)
+    return np.asarray(subsets[0])
+
+
+def linked(rounds: Sequence[Masks]) -> list[Masks]:
+    """Rounds of unnamed subsets with the most alike of every round in the same places."""
+    from scipy.optimize import linear_sum_assignment
+
+    found = [np.asarray(rounds[0])]
+    for subsets in rounds[1:]:
+        seen = from_own_subsets(found)
+        _, places = linear_sum_assignment(np.abs(seen[:, None] - subsets).sum(axis=-1))
+        found.append(subsets[places])
+    return found
+
+
 def from_own_subsets(subsets: Sequence[Masks]) -> Floats:
     """How much each column seems to matter at each party: its share of the party's subsets.
 
@@ -289,9 +327,11 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
         run.notes.append("No party's subset was sent, so there was no subset to keep.")
         return
     best = np.array([role._swarm.best.mask for role in stage.roles(fpso.Participant).values()])
-    right, shares = (rounds[-1] == best).mean(axis=1), best.mean(axis=1)
-    found, guess = float(right.mean()), float(np.maximum(shares, 1 - shares).mean())
-    trial = Trial(found, guess, stage.ledger, measure="columns of own subsets known")
+    right = (rounds[-1][:, None] == best).all(axis=-1)
+    # Without names every order of the parties explains the run as well as any other.
+    guess = float(right.mean())
+    found = float(np.diag(right).mean()) if third.names_known else guess
+    trial = Trial(found, guess, stage.ledger, measure="subsets put down to the right party")
     yield "mask-inference", fpso.THIRD_PARTY, trial
 
 
@@ -319,14 +359,15 @@ def _job_class_mixes(run: JobRun, third: CuriousThirdParty) -> float | None:
 # Generated data
 
 _PARTIES, _ROWS = 4, 80
-_LEAST, _MOST = 0.05, 0.5
+_LEAST, _MOST = 0.075, 0.5
+"""Shares of the rarer class; even the smallest is large enough for the defaults."""
 
 
 def _recorded(X: Floats, y: Integers, owners: Integers, variant: str, seed: int) -> Stage:
     """A run of the paper, of our default, or of the mode that shows no party's subset."""
     settings: dict[str, Any] = {"n_iterations": 5, "n_particles": 20, "n_rounds": 4}
     if variant == UNPROTECTED:
-        settings |= {"aggregation": "third-party", "security": "plain"}
+        settings |= {"aggregation": "third-party", "security": "plain", "policy": ALLOWING}
     if variant == OPTION:
         settings["mode"] = "federated-fitness"
     federation = split_horizontal(X, y, owners, task="classification")
@@ -358,7 +399,7 @@ def _useful_columns(seed: int) -> tuple[Floats, Integers, Integers, Integers]:
     rng = np.random.default_rng((seed, 7))
     n_rows, n_columns = 60 * _PARTIES, 3 * _PARTIES
     owners = np.repeat(np.arange(_PARTIES), 60)
-    useful = np.repeat(np.arange(_PARTIES), 3)
+    useful = rng.permutation(np.repeat(np.arange(_PARTIES), 3))
     y = rng.integers(0, 2, n_rows)
     X = rng.normal(size=(n_rows, n_columns))
     X += 1.5 * (useful == owners[:, None]) * y[:, None]
@@ -369,8 +410,9 @@ def _useful_masks(variant: str, seed: int) -> Trial:
     X, y, owners, useful = _useful_columns(seed)
     stage = _recorded(X, y, owners, variant, seed)
     third = curious(stage)
-    if third.own_subsets():
-        importance = from_own_subsets(third.own_subsets())
+    rounds = third.own_subsets()
+    if rounds:
+        importance = from_own_subsets(rounds if third.names_known else linked(rounds))
     else:
         view = third.seen()
         importance = from_common_subsets(view.masks, view.accuracies.mean(axis=0), _PARTIES)
@@ -395,14 +437,14 @@ ATTACKS = (
         name="mask-inference",
         method="fpso",
         attacker="third party",
-        uses=("LocalSubset", "Accuracies", "MaskedAccuracies"),
+        uses=("LocalSubset", "UnnamedSubset", "MaskedAccuracies"),
         aims_at="which columns matter at which party",
         measure="columns put down to the right party",
         unprotected="aggregation='third-party' (the paper), subsets by party",
-        default="aggregation='masked'; subsets come by party all the same",
+        default="aggregation='masked': subsets without their owners, linked over the rounds",
         option="mode='federated-fitness': one common swarm",
         trial=_useful_masks,
-        runs=(2, 5),
+        runs=(10, 30),
         declared_as=("local-subset",),
     ),
 )

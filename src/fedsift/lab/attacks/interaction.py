@@ -41,6 +41,7 @@ import numpy.typing as npt
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation, split_vertical
 from fedsift.engine import run_local
+from fedsift.lab.attacks import rare_class
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage
 from fedsift.methods.interaction import label_owner as interaction
@@ -380,4 +381,5 @@ ATTACKS = (
         runs=(1, 3),
         tolerance=0.05,
     ),
+    *rare_class.ON_INTERACTION,
 )

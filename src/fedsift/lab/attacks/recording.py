@@ -104,7 +104,7 @@ class RecordingEngine(LocalEngine):
     def run(
         self, protocol: Protocol, nodes: Mapping[str, Sequence[Role]], **options: Any
     ) -> Outcome:
-        """See :class:`~fedsift.engine.api.Engine`."""
+        """See :class:`~fedsift.engine.session.Engine`."""
         make_curious(nodes, self._curious)
         options["keep_frames"] = self._keep_frames
         outcome = super().run(protocol, nodes, **options)

@@ -26,9 +26,12 @@ def attacks_on(name: str) -> Attacks | None:
 
 
 def list_attacks() -> tuple[Attack, ...]:
-    """All attacks: on the alignment, then method by method."""
+    """All attacks: on the alignment, method by method, then those that concern several."""
     known = (attacks_on(name) for name in (ALIGN, *(method.name for method in list_methods())))
-    return tuple(attack for own in known if own for attack in load_address(own.suite))
+    from fedsift.lab.attacks import key_swap, known_seed  # which import all methods
+
+    own_ones = (attack for own in known if own for attack in load_address(own.suite))
+    return (*own_ones, *key_swap.ATTACKS, *known_seed.ATTACKS)
 
 
 def attack_named(name: str) -> Attack:

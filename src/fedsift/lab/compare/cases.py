@@ -59,13 +59,13 @@ class Case:
         return fingerprint(*parts, fed.target, *fed.targets.values())
 
     @cached_property
-    def pooled(self) -> Pooled:
+    def pooled(self) -> PooledData:
         """The columns side by side, which only a simulation may look at."""
-        return Pooled.of(self.federation)
+        return PooledData.of(self.federation)
 
 
 @dataclass(frozen=True, eq=False)
-class Pooled:
+class PooledData:
     """All rows and columns in one place, ready for models of scikit-learn.
 
     Parameters
@@ -88,7 +88,7 @@ class Pooled:
     feature_party: Integers
 
     @classmethod
-    def of(cls, federation: Federation) -> Pooled:
+    def of(cls, federation: Federation) -> PooledData:
         """Put a federation's tables together."""
         parties = list(federation.tables)
         columns: dict[int, list[Column]] = {}
@@ -305,7 +305,7 @@ def count_copies(case: Case, splits: list[Split]) -> Copies:
     return Copies(len(unit), n_copies, float(np.mean(shared)) if shared else 0.0)
 
 
-def _folds(pooled: Pooled, units: Integers, folds: int, seed: int) -> Integers:
+def _folds(pooled: PooledData, units: Integers, folds: int, seed: int) -> Integers:
     """Deal the rows out class by class, so that no fold has one more than another needs."""
     rng = np.random.default_rng([seed, folds])
     members = np.unique(units)
@@ -319,7 +319,7 @@ def _folds(pooled: Pooled, units: Integers, folds: int, seed: int) -> Integers:
     return fold_of_member[np.searchsorted(members, units)]
 
 
-def _strata(pooled: Pooled) -> Integers:
+def _strata(pooled: PooledData) -> Integers:
     target = pooled.target
     if target is None:
         return np.zeros(pooled.n_rows, dtype=np.int64)

@@ -111,7 +111,7 @@ class Task:
 
 
 class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came out.
+    """What one run of the comparison found.
 
     Attributes
     ----------

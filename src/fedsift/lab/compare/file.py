@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from fedsift.config.job import OWN_PARTY, SETTINGS, DataEntry, MethodSchema
-from fedsift.config.toml import TEXTS, Key, Kinds, TomlCheck, did_you_mean
+from fedsift.config.parameters import (
+    Parameter,
+    accept_number,
+    accept_whole,
+    accept_words,
+)
+from fedsift.config.toml import TEXTS, Key, Kinds, TomlCheck, Wanted, did_you_mean
 from fedsift.data import synthetic
 from fedsift.lab.compare.cells import METHOD, PEER, Contestant
 from fedsift.lab.compare.judge import MODELS
@@ -33,16 +39,22 @@ PROFILES: dict[str, dict[str, int]] = {
 }
 """What a profile changes; ``[profile.NAME]`` in the file has the last word."""
 
-LEAST = {"folds": 2, "seeds": 1, "seed": 0, "permutations": 1, "workers": 1}
-"""The least that each number of a comparison may be."""
+LIMITED = {
+    "folds": Parameter("Parts that the rows are cut into.", accept_whole(2)),
+    "seeds": Parameter("Repetitions with other folds.", accept_whole()),
+    "seed": Parameter("Of the first repetition.", accept_whole(0)),
+    "permutations": Parameter("Shuffles of the labels of every split.", accept_whole()),
+    "workers": Parameter("Processes.", accept_whole()),
+    "security": Parameter("Whether methods run encrypted.", accept_words("secure", "plain")),
+}
+"""Settings of a comparison that have limits."""
 
-_SETTING_KEYS: dict[str, Kinds] = {
-    **dict.fromkeys(LEAST, (int,)),
+_SETTING_KEYS: dict[str, Wanted] = {
+    **LIMITED,
     "models": (TEXTS,),
     "peers": (TEXTS,),
-    "security": (str,),
-    "verify": (str,),
-    "timeout_seconds": (float,),
+    "verify": accept_words("first fold", "never"),
+    "timeout_seconds": accept_number(0.0, strict=True),
 }
 _SECTIONS: dict[str, Kinds] = {
     "compare": (dict,),
@@ -51,24 +63,22 @@ _SECTIONS: dict[str, Kinds] = {
     "method": (list,),
     "output": (dict,),
 }
-_DATA_KEYS: dict[str, Kinds] = {
+_DATA_KEYS: dict[str, Wanted] = {
     "name": (str,),
     "dataset": (str,),
     "synthetic": (str,),
     "rows": (int,),
     "options": (dict,),
-    "setting": (str,),
+    "setting": accept_words(*SETTINGS),
     "parties": (int, TEXTS),
     "label_holder": (str,),
-    "skew": (str,),
-    "task": (str,),
+    "skew": accept_words("kmeans", "dirichlet"),
+    "task": accept_words("auto", "classification", "regression"),
     "n_features_to_select": (int, float),
     "copies_together": (bool,),
     "methods": (TEXTS,),
     "peers": (TEXTS,),
 }
-_VERIFY = ("first fold", "never")
-_SKEWS = ("kmeans", "dirichlet")
 
 
 @dataclass(frozen=True)
@@ -151,16 +161,6 @@ def _settings(check: TomlCheck, top: Mapping[str, Any], profile: str) -> dict[st
 
 def _checked(check: TomlCheck, where: Key, given: Mapping[str, Any]) -> dict[str, Any]:
     values = check.table(where, given, _SETTING_KEYS)
-    for name, least in LEAST.items():
-        if values.get(name, least) < least:
-            needed = f"It must be {least} or more."
-            check.add((*where, name), f"{name} = {values[name]}.", needed, "Raise it.")
-    if not 0 < values.get("timeout_seconds", 1) < float("inf"):
-        needed = "It must be a positive number of seconds."
-        check.add((*where, "timeout_seconds"), "timeout_seconds is no limit.", needed, "Mend it.")
-    for name, allowed in (("security", ("secure", "plain")), ("verify", _VERIFY)):
-        if name in values:
-            check.choice((*where, name), values[name], allowed)
     _names(check, (*where, "models"), "model", values.get("models", ()), MODELS)
     peers = [peer.name for peer in PEERS]
     _names(check, (*where, "peers"), "peer", values.get("peers", ()), peers)
@@ -212,7 +212,11 @@ def _method(
         check.add((*where, "method"), found, needed, action)
         return None
     schema = methods[name]
-    kinds: dict[str, Kinds] = {**schema.parameters, "name": (str,), "method": (str,)}
+    kinds: dict[str, Wanted] = {
+        **schema.parameters,
+        "name": (str,),
+        "method": (str,),
+    }
     known = check.table(where, entry, kinds, f"[[method]] of {name!r}")
     label = known.pop("name", name).strip()
     known.pop("method", None)
@@ -265,10 +269,6 @@ def _one_set(
         check.known((*where, "dataset"), "data set", dataset, datasets, "See 'fedsift datasets'.")
     options = _options(check, where, known, made)
     setting = known.get("setting", "vertical")
-    check.choice((*where, "setting"), setting, SETTINGS)
-    check.choice(
-        (*where, "task"), known.get("task", "auto"), ("auto", "classification", "regression")
-    )
     parties = known.get("parties", 2)
     if isinstance(parties, int) and parties < 1:
         check.add(
@@ -283,8 +283,6 @@ def _one_set(
         if key in known and setting != needs:
             needed = f"It has a meaning in the {needs} setting only."
             check.add((*where, key), f"{key} is given in a {setting} set.", needed, "Remove it.")
-    if "skew" in known:
-        check.choice((*where, "skew"), known["skew"], _SKEWS)
     if "label_holder" in known:
         check.known((*where, "label_holder"), "party", known["label_holder"], [*names, OWN_PARTY])
     return DataPlan(

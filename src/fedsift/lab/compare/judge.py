@@ -30,7 +30,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from fedsift.config.toml import did_you_mean
 from fedsift.errors import ParameterError
-from fedsift.lab.compare.cases import Case, Floats, Integers, Pooled, Split
+from fedsift.lab.compare.cases import Case, Floats, Integers, PooledData, Split
 
 CLASS_METRICS = ("accuracy", "balanced_accuracy", "auc")
 
@@ -215,7 +215,7 @@ class Judge:
 
     Parameters
     ----------
-    pooled : Pooled
+    pooled : PooledData
         All rows; a joint model is trained in the clear, for evaluation only.
     train, test : ndarray of int
         Rows.
@@ -225,7 +225,9 @@ class Judge:
     seed : int
     """
 
-    def __init__(self, pooled: Pooled, train, test, labels, models: list[str], seed: int) -> None:
+    def __init__(
+        self, pooled: PooledData, train, test, labels, models: list[str], seed: int
+    ) -> None:
         assert pooled.target is not None  # noqa: S101 - nothing is judged without labels
         self._pooled = pooled
         self._train, self._test = train, test

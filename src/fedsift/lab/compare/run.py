@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedsift.config.parameters import check_parameters
 from fedsift.data import Federation
 from fedsift.errors import ParameterError
 from fedsift.lab.compare.cases import Case, count_copies, make_splits, take_rows
 from fedsift.lab.compare.cells import METHOD, PEER, Contestant, Workplace
 from fedsift.lab.compare.comparison import Comparison, DataOutcome, outcome_of
-from fedsift.lab.compare.file import LEAST
+from fedsift.lab.compare.file import LIMITED
 from fedsift.lab.compare.judge import check_models
 from fedsift.lab.compare.runner import Echo, Journal, Run
 from fedsift.lab.peers import missing_package, peer_named
@@ -62,8 +63,8 @@ def compare(
     folds, seeds, seed : int
         Every seed from ``seed`` on deals the rows out anew into so many folds.
     security : {"secure", "plain"}
-        ``plain`` runs the same protocols without encryption, which is far cheaper. Filters and
-        FedSDG-FS select the same to the last bit.
+        ``plain`` runs the same protocols without encryption, which is far cheaper. Filters select
+        the same to the last bit.
     verify : bool
         With ``plain``, run every method once with encryption and compare.
     permutations : int
@@ -96,11 +97,8 @@ def compare(
     """
     start, cpu_start = time.perf_counter(), _cpu_seconds()
     cases = _cases(data)
-    _check_numbers(folds=folds, seeds=seeds, seed=seed, permutations=permutations, workers=workers)
-    if security not in ("secure", "plain"):
-        raise ParameterError(
-            f"security={security!r}.", "One of secure, plain is needed.", "Choose one."
-        )
+    given = (folds, seeds, seed, permutations, workers, security)
+    check_parameters(LIMITED, dict(zip(LIMITED, given, strict=True)))
     names = list(models)
     check_models(names)
     contestants, notes = _line_up(cases, methods, peers)
@@ -149,7 +147,7 @@ def contestant_of(label: str, estimator: Any) -> Contestant:
             "Methods are given as estimators of fedsift; other packages are peers.",
             "Use for example FilterSelector('gini'), or name a peer in `peers`.",
         )
-    given, defaults = estimator.get_params(deep=False), method.parameters
+    given, defaults = estimator.get_params(deep=False), method.defaults
     parameters = {
         name: value
         for name, value in given.items()
@@ -258,16 +256,6 @@ def _outcome(case: Case, run: Run, notes: list[str], folds: int) -> DataOutcome:
     own = [cell for cell in run.cells if cell.data == case.name]
     copies = count_copies(case, splits)
     return outcome_of(case, own, copies, run.permutations, 1 / (folds - 1), notes)
-
-
-def _check_numbers(**given: Any) -> None:
-    for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < LEAST[name]:
-            raise ParameterError(
-                f"{name}={value!r}.",
-                f"A whole number of at least {LEAST[name]} is needed.",
-                "Correct it.",
-            )
 
 
 def _cpu_seconds() -> float:

@@ -11,6 +11,7 @@ from fedsift.lab.compare.comparison import Comparison, DataOutcome, Row
 from fedsift.lab.compare.judge import LABELS
 from fedsift.lab.compare.measures import Mean
 from fedsift.report import blocks
+from fedsift.report.text import columns
 from fedsift.report.view import clean
 
 PLAIN_NOTE = (
@@ -287,21 +288,8 @@ def _table(sheet: Sheet) -> Iterator[str]:
     if not sheet.rows:
         yield "  nothing yet"
         return
-    widths = [
-        max(len(row[i]) for row in (sheet.header, *sheet.rows)) for i in range(len(sheet.header))
-    ]
-    yield _line(sheet, sheet.header, widths)
-    yield "  " + "  ".join("-" * width for width in widths)
-    for row in sheet.rows:
-        yield _line(sheet, row, widths)
-
-
-def _line(sheet: Sheet, cells: tuple[str, ...], widths: list[int]) -> str:
-    placed = [
-        cell.rjust(width) if i in sheet.numeric else cell.ljust(width)
-        for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return ("  " + "  ".join(placed)).rstrip()
+    for line in columns(sheet.header, sheet.rows, sheet.numeric):
+        yield f"  {line}"
 
 
 # HTML

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """DCFS: unsupervised selection through anchor data, for parties with different rows."""
 
+from fedsift.methods.dcfs.parameters import PARAMETERS
 from fedsift.methods.spec import Attacks, Demo, MethodSpec, Missing, Pooled
 
 METHOD = MethodSpec(
@@ -10,8 +11,7 @@ METHOD = MethodSpec(
     selects="features",
     selector="fedsift.methods.dcfs.selector:DCFSSelector",
     protocols={"horizontal": "fedsift.methods.dcfs.coordinator:PROTOCOL"},
-    accepts={"n_features_to_select": (int, float), "n_anchors": (int, str)},
-    python_only=(),
+    parameters=PARAMETERS,
     packages=(),
     neutral={"horizontal": "coordinator"},
     cost_model="fedsift.methods.dcfs.costs:expect_dcfs",

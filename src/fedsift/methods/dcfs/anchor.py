@@ -120,7 +120,7 @@ def starting_point(X: Floats, n_dimensions: int, n_neighbors: int) -> Start:
     return Start(graph, locality_projection(X, graph, n_dimensions))
 
 
-def uniform_anchors(uniform: Floats, low: Floats, high: Floats) -> Floats:
+def uniform_anchors(uniform: Floats, low: Floats | float, high: Floats | float) -> Floats:
     """Anchors between the ends of every column, from numbers in [0, 1)."""
     return np.asarray(low + (high - low) * uniform)
 
@@ -248,7 +248,7 @@ class Collaboration:
         return np.asarray(right[kept])
 
     def align(self, M: Floats) -> None:
-        """Steps 3 and 4: transform the own rows to the common target, update W, B and H."""
+        """Steps 3 and 4: transform its own rows to the common target, update W, B and H."""
         check_alignment(M, len(self.projection))
         unit = np.sqrt(len(self._anchors)) if self._exact else 1.0
         target = unit * (M @ (self.projection @ self._X.T))

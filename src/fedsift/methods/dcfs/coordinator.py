@@ -10,15 +10,16 @@ Adversary Honest but curious. Members may collude with each other, not with the 
           members know the anchors, only the coordinator sees the images (``alignment="server"``).
           A coordinator that colludes with one member is in the position of a member of the open
           mode. A malicious coordinator could swap masking keys and by that learn the anchors.
-          All members but one can subtract their part from the common means and spreads: with two
-          members each learns the other's.
+          With ``scale="pooled"`` all members but one can subtract their part from the common means
+          and spreads: with two members each learns the other's.
 
 Who learns what
-  coordinator  images B X^a of anchors it does not know; pooled sums of values, squares and scores.
-               Inner products of images tell it how alike the parties' projections are.
-  member       common mean and spread of every column; the matrix that aligns its own projection;
-               the selected columns. With ``alignment="open"`` (the paper) also everybody's images.
-               With ``alignment="local"`` there are no anchors and no images at all.
+  coordinator  images B X^a of anchors it does not know; the mean score of every column. Inner
+               products of images tell it how alike the parties' projections are.
+  member       the matrix that aligns its own projection; the selected columns. With
+               ``alignment="open"`` (the paper) also everybody's images. With
+               ``alignment="local"`` there are no anchors and no images at all.
+  Only with ``scale="pooled"`` all of them learn the common mean and spread of every column.
 
 Algorithm 1, line by line
   1  anchors                     settings.anchors_for (drawn from a secret that members share)
@@ -30,14 +31,15 @@ Algorithm 1, line by line
 Deviations, each with its reason
   - M_i is q x p and has no inverse: B_i = pinv(M_i) W_i^T.
   - The update uses n x n matrices; the paper's m x m inverse gives the same numbers.
-  - Everybody scales by common means and spreads, from masked sums; else scores do not compare.
+  - Every member scales by its own means and spreads, so that nothing has to be exchanged: a common
+    mean tells whose rows are in it where columns are many. ``scale="pooled"`` takes common ones.
   - ``target="exact"`` shares an orthonormal basis of the image instead of the image: the exact
     minimum of Eq. 6 and less to see. ``target="paper"`` is what is printed.
   - If there are as many anchors as columns, whoever knows anchors and images recovers B_i exactly
     and, over the iterations, the span of the party's rows. More anchors than columns are refused
     unless ``allow_many_anchors`` says so, and the ledger then names it.
-  - Anchors come from a public range in units of the common spread; the paper's range, between
-    the parties' minima and maxima, would publish those. Anchors that are public or drawn from a
+  - Anchors come from a public range in units of the spread; the paper's range, between the
+    parties' minima and maxima, would publish those. Anchors that are public or drawn from a
     seed are no secret of the members: declared as such.
 """
 
@@ -50,46 +52,38 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.crypto.identity import addressed
 from fedsift.crypto.masking import unmask_sum
 from fedsift.crypto.wire import Ciphertexts
-from fedsift.data.remote_table import is_remote
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
-from fedsift.errors import BadFrame, ColumnError, PartyError
+from fedsift.errors import BadFrame, ColumnError
 from fedsift.maths import moments
 from fedsift.methods.dcfs import anchor, messages
 from fedsift.methods.dcfs.member import SCORE_BITS, AnyImages, Member, image_type
-from fedsift.methods.dcfs.settings import ANCHOR_RANGE, Params, common_units
+from fedsift.methods.dcfs.settings import SUMS_PER_COLUMN, Params, Scale
 from fedsift.methods.dcfs.unsupervised import ranks_of
-from fedsift.protocol import Message, Network, Protocol, PublicArray, RemoteRole, Role
-from fedsift.protocol.network import errors_belong_to
+from fedsift.protocol import Message, Network, Protocol, PublicArray, Role, make_role
 from fedsift.protocol.resume import ResumableDriver
+from fedsift.protocol.role import errors_belong_to
 
 Floats = npt.NDArray[np.float64]
 
 
 def messages_used(params: Params) -> tuple[type[Message], ...]:
     """The messages a run with these settings sends, for plan and policy."""
-    opening = (
+    used: list[type[Message]] = [
         messages.Hello,
         messages.Greeting,
         messages.Roster,
         messages.SecretDealt,
-        messages.SumsWanted,
-        messages.MaskedSums,
-    )
-    closing = (messages.ScoresWanted, messages.Chosen)
-    if params.alignment == "local":
-        return (*opening, messages.LocalScale, *closing)
-    align = messages.AlignAll if params.alignment == "open" else messages.AlignOne
-    return (
-        *opening,
-        messages.AnchorSecret,
-        messages.CommonScale,
-        image_type(params),
-        align,
-        *closing,
-    )
+    ]
+    if params.scale == "pooled":
+        used += [messages.SumsWanted, messages.MaskedSums, messages.CommonScale]
+    if params.alignment != "local":
+        align = messages.AlignAll if params.alignment == "open" else messages.AlignOne
+        used += [messages.AnchorSecret, messages.ImagesWanted, image_type(params), align]
+    return (*used, messages.ScoresWanted, messages.MaskedScores, messages.Chosen)
 
 
 @dataclass(frozen=True)
@@ -109,7 +103,6 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         self.keep_checkpoints(checkpoints, "coordinator", params)
         self._images: list[Floats] = []
         self._n_aligned = 0
-        self._selected_alone = False
 
     async def drive(self, net: Network) -> Joint:
         """Algorithm 1 over all members."""
@@ -118,50 +111,38 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         greetings = await net.ask("member", messages.Hello(), messages.Greeting)
         n_features = _common_width(dict(zip(members, greetings, strict=True)))
         keys = {party: g.key for party, g in zip(members, greetings, strict=True)}
-        dealt = await net.ask("member", messages.Roster(keys), messages.SecretDealt)
-        if not self._images and not self._selected_alone:
-            await self._start(members, n_features, dealt[0].sealed, net)
-            await self.done(net)
+        rosters = {party: messages.Roster(addressed(keys, party)) for party in keys}
+        dealt = await net.ask("member", rosters, messages.SecretDealt)
+        if self._params.scale == "pooled" and not self._images:
+            await self._tell_scale(n_features, net)
         if self._params.alignment != "local":
+            if not self._images:
+                await self._start(members, dealt[0].sealed, net)
             await self._iterate(members, net)
         joint = await self._joint(len(members), n_features, net)
         await net.tell("member", messages.Chosen(joint.selected))
         await self.finish(net)
         return joint
 
-    async def _start(
-        self,
-        members: Sequence[str],
-        n_features: int,
-        sealed: Mapping[str, Ciphertexts],
-        net: Network,
-    ) -> None:
-        """Lines 1 and 2: common units, then first images, or everybody's own selection."""
-        mean, unit = await self._units(n_features, net)
-        if self._params.alignment == "local":
-            await net.tell(
-                "member", messages.LocalScale(PublicArray.of(mean), PublicArray.of(unit))
-            )
-            self._selected_alone = True
-            return
-        await self._carry_secret(sealed, net)
-        low, high = np.full(n_features, -ANCHOR_RANGE), np.full(n_features, ANCHOR_RANGE)
-        scale = messages.CommonScale(*(PublicArray.of(a) for a in (mean, unit, low, high)))
-        kind = image_type(self._params)
-        self._images = self._read(await net.ask("member", scale, kind), members, "CommonScale")
-
-    async def _units(self, n_features: int, net: Network) -> tuple[Floats, Floats]:
+    async def _tell_scale(self, n_features: int, net: Network) -> None:
         """Common means and units of all columns, by masked sums."""
         replies = await net.ask("member", messages.SumsWanted(), messages.MaskedSums)
-        totals = iter(unmask_sum([r.sums.array() for r in replies], moments.LIMBS))
-        columns = [moments.read_column(totals, 0, with_target=False) for _ in range(n_features)]
-        return common_units(columns, self._params.scaling)
+        shape = (1 + SUMS_PER_COLUMN * n_features, moments.LIMBS)
+        totals = unmask_sum([r.sums.array(shape=shape) for r in replies], moments.LIMBS)
+        scale = Scale.of_sums(totals, self._params.scaling)
+        told = messages.CommonScale(PublicArray.of(scale.mean), PublicArray.of(scale.unit))
+        await net.tell("member", told)
 
-    async def _carry_secret(self, sealed: Mapping[str, Ciphertexts], net: Network) -> None:
-        """Pass on what the first member sealed for the others."""
+    async def _start(
+        self, members: Sequence[str], sealed: Mapping[str, Ciphertexts], net: Network
+    ) -> None:
+        """Lines 1 and 2: pass on what the first member sealed for the others, take first images."""
         await net.tell(
             "member", {party: messages.AnchorSecret(blob) for party, blob in sealed.items()}
         )
+        replies = await net.ask("member", messages.ImagesWanted(), image_type(self._params))
+        self._images = self._read(replies, members, "ImagesWanted")
+        await self.done(net)
 
     async def _iterate(self, members: Sequence[str], net: Network) -> None:
         """Lines 3 and 4: images in, alignments out, as often as agreed."""
@@ -176,16 +157,11 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
 
     def checkpoint(self) -> State:
         """The members' latest images."""
-        return {
-            "images": self._images,
-            "n_aligned": self._n_aligned,
-            "selected_alone": self._selected_alone,
-        }
+        return {"images": self._images, "n_aligned": self._n_aligned}
 
     def restore(self, saved: State) -> None:
         """Go on after the last finished alignment."""
         self._images, self._n_aligned = saved["images"], saved["n_aligned"]
-        self._selected_alone = saved["selected_alone"]
 
     def _align(self, images: Mapping[str, Floats]) -> dict[str, Message]:
         """Line 3: one matrix per party, or (the paper) all images to everybody."""
@@ -221,8 +197,9 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
 
     async def _joint(self, n_members: int, n_features: int, net: Network) -> Joint:
         """Line 5: mean scores (mean ranks if everybody selects alone) from masked sums."""
-        replies = await net.ask("member", messages.ScoresWanted(), messages.MaskedSums)
-        totals = np.array(unmask_sum([r.sums.array() for r in replies]), dtype=np.float64)
+        replies = await net.ask("member", messages.ScoresWanted(), messages.MaskedScores)
+        parts = [r.scores.array(shape=(n_features, 1)) for r in replies]
+        totals = np.array(unmask_sum(parts), dtype=np.float64)
         if self._params.alignment == "local":
             scores = totals / (n_members * max(1, n_features - 1))
         else:
@@ -242,19 +219,11 @@ def build_nodes(
     tables: Mapping[str, PartyTable], params: Params, checkpoints: Path | None = None
 ) -> dict[str, Sequence[Role]]:
     """A neutral coordinator and one member per party."""
-    if "coordinator" in tables or len(tables) < 2:
-        raise PartyError(
-            f"The federation has {len(tables)} parties"
-            + (", one named 'coordinator'." if "coordinator" in tables else "."),
-            "DCFS needs at least two parties, none of them with the coordinator's name.",
-            "Add or rename a party.",
-        )
     if params.anchors is not None:
         anchor.check_width(params.anchors, next(iter(tables.values())).n_columns)
     nodes: dict[str, Sequence[Role]] = {"coordinator": (Coordinator(params, checkpoints),)}
     for party, table in tables.items():
-        away = is_remote(table)
-        nodes[party] = (RemoteRole(Member) if away else Member(table, params, checkpoints),)
+        nodes[party] = (make_role(Member, table, params, checkpoints),)
     return nodes
 
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fedsift.costs.counting import count_run
+from fedsift.costs.counting import count_run, sample_federation
 from fedsift.costs.counts import Counts, Expected
-from fedsift.costs.sample import sample_federation
 from fedsift.data import Federation, PartyTable
 from fedsift.methods.dcfs.settings import Params
 
@@ -20,7 +19,7 @@ def expect_dcfs(selector: Any, federation: Federation, params: Params) -> Expect
     """Messages of a run on a few rows, which are as long as on many, and matrices of all rows."""
     n_rows = max(_FEWEST_ROWS, 2 * params.n_dimensions, params.n_neighbors + 2)
     few = sample_federation(federation, n_rows)
-    counts = count_run(selector._prepare(few).nodes)
+    counts = count_run(selector._prepare(few, simulated=True).nodes)
     counts.side_by_side = len(federation.tables)
     for table in federation.tables.values():
         _count_member(counts, table, params)

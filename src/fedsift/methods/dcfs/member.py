@@ -17,7 +17,7 @@ from fedsift.data.table import PartyTable
 from fedsift.maths import moments
 from fedsift.methods.dcfs import anchor, messages
 from fedsift.methods.dcfs.settings import Params, Scale, anchors_for, column_moments, numbers_of
-from fedsift.methods.dcfs.unsupervised import local_selection, ranks_of
+from fedsift.methods.dcfs.unsupervised import Floats, local_selection, ranks_of
 from fedsift.protocol import MaskedArray, Network, PublicArray, handles
 from fedsift.protocol.resume import Resumable
 
@@ -48,21 +48,24 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         self._masks: PairwiseMasks | None = None
         self._roster: messages.Roster | None = None
         self.secret = b""
-        self._scale: Scale | None = None
+        self.scale: Scale | None = None
+        if params.scale == "own":
+            self.scale = Scale.of_rows(self._values, params.scaling)
         self._state: anchor.Collaboration | None = None
-        self._local = np.zeros(table.n_columns)
+        self._alone: Floats | None = None
         self._chosen: tuple[int, ...] = ()
 
     @handles(messages.Hello)
     async def greet(self, ask: messages.Hello, net: Network) -> messages.Greeting:
-        """Offer the own masking key."""
-        return messages.Greeting(self._key.public, self._table.n_columns)
+        """Offer its own masking key."""
+        key = self._key.announce(net, net.members("member"))
+        return messages.Greeting(key, self._table.n_columns)
 
     @handles(messages.Roster)
     async def meet(self, told: messages.Roster, net: Network) -> messages.SecretDealt:
         """Agree on masks; the first member deals the secret that anchors are drawn from."""
         self._roster = told
-        self._masks = PairwiseMasks(net.party, self._key, told.keys)
+        self._masks = self._key.make_masks(net, told.keys, net.members("member"))
         dealer = net.party == next(iter(told.keys))
         # A resumed run goes on with the anchors it has.
         if not dealer or self.secret or self._params.alignment == "local":
@@ -70,36 +73,40 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         self.secret = new_secret()
         others = {party: key for party, key in told.keys.items() if party != net.party}
         return messages.SecretDealt(
-            {p: deal(self.secret, self._key, key) for p, key in others.items()}
+            {p: deal(self.secret, self._key, net, p, key) for p, key in others.items()}
         )
 
     @handles(messages.AnchorSecret)
     async def take_secret(self, told: messages.AnchorSecret, net: Network) -> None:
         """Open the dealt secret; the coordinator that carried it cannot."""
         assert self._roster is not None  # noqa: S101 - the roster comes first
-        dealer = next(iter(self._roster.keys.values()))
-        self.secret = receive(told.sealed, self._key, dealer)
+        dealer, public = next(iter(self._roster.keys.items()))
+        self.secret = receive(told.sealed, self._key, net, dealer, public)
 
     @handles(messages.SumsWanted)
     async def sums(self, ask: messages.SumsWanted, net: Network) -> messages.MaskedSums:
         """Count, sum and sum of squares of every column, masked."""
-        return self._sealed(column_moments(self._values), "sums", moments.LIMBS)
+        sums = column_moments(self._values)
+        return messages.MaskedSums(self._sealed(sums, "sums", moments.LIMBS))
 
     @handles(messages.CommonScale)
-    async def start(self, told: messages.CommonScale, net: Network) -> AnyImages:
-        """Lines 1 and 2: scale, draw the anchors, project, show their first image."""
+    async def rescale(self, told: messages.CommonScale, net: Network) -> None:
+        """Scale by what all members have in common."""
         shape = (self._table.n_columns,)
-        ends = (told.mean, told.unit, told.low, told.high)
-        self._scale = Scale(*(numbers.array(shape=shape) for numbers in ends))
+        self.scale = Scale(told.mean.array(shape=shape), told.unit.array(shape=shape))
+
+    @handles(messages.ImagesWanted)
+    async def start(self, ask: messages.ImagesWanted, net: Network) -> AnyImages:
+        """Lines 1 and 2: scale, draw the anchors, project, show their first image."""
         with self.clock("train"):
-            self._state = anchor.Collaboration(**self._inputs(self._scale))
+            self._state = anchor.Collaboration(**self._inputs())
             return self._image()
 
-    def _inputs(self, scale: Scale) -> dict[str, Any]:
+    def _inputs(self) -> dict[str, Any]:
         """Scaled rows, anchors and settings of this member's part."""
         return {
-            "X": scale.of(self._values),
-            "anchors": anchors_for(self._params, self.secret, scale),
+            "X": self._known_scale().of(self._values),
+            "anchors": anchors_for(self._params, self.secret, self._known_scale()),
             "alpha": self._params.alpha,
             "beta": self._params.beta,
             "n_dimensions": self._params.n_dimensions,
@@ -123,30 +130,28 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
             self.collaboration.align(anchor.alignment_matrix(target, images[net.party]))
             return self._image()
 
-    @handles(messages.LocalScale)
-    async def select_alone(self, told: messages.LocalScale, net: Network) -> None:
-        """Without anchors: the local baseline on commonly scaled rows."""
-        shape = (self._table.n_columns,)
-        mean, unit = told.mean.array(shape=shape), told.unit.array(shape=shape)
+    @handles(messages.ScoresWanted)
+    async def scores(self, ask: messages.ScoresWanted, net: Network) -> messages.MaskedScores:
+        """Line 5: its own scores, masked, so that only their mean appears; ranks if alone."""
+        if self._params.alignment == "local":
+            points = self._table.n_columns - ranks_of(self._select_alone())
+            return messages.MaskedScores(self._sealed(points.tolist(), "ranks", 1))
+        fixed = np.rint(np.ldexp(self.collaboration.scores, SCORE_BITS)).astype(np.int64)
+        return messages.MaskedScores(self._sealed(fixed.tolist(), "scores", 1))
+
+    def _select_alone(self) -> Floats:
+        """Without anchors: the local baseline."""
         with self.clock("train"):
             weights = local_selection(
-                (self._values - mean) / unit,
+                self._known_scale().of(self._values),
                 alpha=self._params.alpha,
                 beta=self._params.beta,
                 n_components=self._params.n_components,
                 n_neighbors=self._params.n_neighbors,
                 n_iterations=self._params.n_iterations,
             )
-            self._local = anchor.relative(weights)
-
-    @handles(messages.ScoresWanted)
-    async def scores(self, ask: messages.ScoresWanted, net: Network) -> messages.MaskedSums:
-        """Line 5: the own scores, masked, so that only their mean appears; ranks if alone."""
-        if self._params.alignment == "local":
-            points = self._table.n_columns - ranks_of(self._local)
-            return self._sealed(points.tolist(), "ranks", 1)
-        fixed = np.rint(np.ldexp(self.collaboration.scores, SCORE_BITS)).astype(np.int64)
-        return self._sealed(fixed.tolist(), "scores", 1)
+        self._alone = anchor.relative(weights)
+        return self._alone
 
     @handles(messages.Chosen)
     async def choose(self, told: messages.Chosen, net: Network) -> None:
@@ -154,28 +159,27 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         self._chosen = told.features
 
     def facts(self) -> dict[str, Any]:
-        """The own ranking, which no other party sees."""
-        alone = self._params.alignment == "local"
-        scores = self._local if alone else self.collaboration.scores
+        """This party's own ranking, which no other party sees."""
+        scores = self.collaboration.scores if self._alone is None else self._alone
         return {"scores": scores, "selected": self._chosen}
 
     def checkpoint(self) -> State:
-        """Common scale, the anchors' secret, and how far this member's own matrices have come."""
-        scale, state = self._scale, self._state
+        """The scale, the anchors' secret, and how far this member's own matrices have come."""
+        scale, state = self.scale, self._state
         return {
             "secret": self.secret,
-            "scale": None if scale is None else [scale.mean, scale.unit, scale.low, scale.high],
+            "scale": None if scale is None else [scale.mean, scale.unit],
             "state": None if state is None else state.to_plain(),
-            "local": self._local,
         }
 
     def restore(self, saved: State) -> None:
         """Go on after the last finished alignment."""
-        self.secret, self._local = saved["secret"], saved["local"]
+        self.secret = saved["secret"]
         if saved["scale"] is not None:
-            self._scale = Scale(*saved["scale"])
+            self.scale = Scale(*saved["scale"])
+        if saved["state"] is not None:
             with self.clock("train"):
-                inputs = self._inputs(self._scale)
+                inputs = self._inputs()
                 self._state = anchor.Collaboration.resumed(saved=saved["state"], **inputs)
 
     def _image(self) -> AnyImages:
@@ -183,12 +187,16 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
 
     @property
     def collaboration(self) -> anchor.Collaboration:
-        """This member's own state; there is one after CommonScale."""
-        assert self._state is not None  # noqa: S101 - CommonScale comes first
+        """This member's own state; there is one after ImagesWanted."""
+        assert self._state is not None  # noqa: S101 - ImagesWanted comes first
         return self._state
 
-    def _sealed(self, values: Sequence[int], context: str, limbs: int) -> messages.MaskedSums:
+    def _known_scale(self) -> Scale:
+        assert self.scale is not None  # noqa: S101 - CommonScale comes first, if there is one
+        return self.scale
+
+    def _sealed(self, values: Sequence[int], context: str, limbs: int) -> MaskedArray:
         assert self._masks is not None  # noqa: S101 - the roster comes first
         if not self._params.protected:
-            return messages.MaskedSums(MaskedArray.of(to_limbs(values, limbs)))
-        return messages.MaskedSums(MaskedArray.of(self._masks.mask(values, context, limbs)))
+            return MaskedArray.of(to_limbs(values, limbs))
+        return MaskedArray.of(self._masks.mask(values, context, limbs))

@@ -55,35 +55,27 @@ class SumsWanted(Message, frozen=True):
     reveals="pooled-sums: totals over all members; one member's part is masked",
 )
 class MaskedSums(Message, frozen=True):
-    """One member's numbers under pairwise masks."""
+    """One member's sums and squares under pairwise masks; sent only with ``scale="pooled"``."""
 
     sums: MaskedArray
 
 
 @message(
     flow="coordinator -> member",
-    reveals="pooled-moments: common mean and spread of every column, and the anchors' range",
+    reveals="pooled-moments: common mean and spread of every column",
+    optional=True,
     about="member",
 )
 class CommonScale(Message, frozen=True):
-    """What everybody scales by; asks for the first image."""
+    """What everybody scales by, instead of own means and spreads."""
 
     mean: PublicArray
     unit: PublicArray
-    low: PublicArray
-    high: PublicArray
 
 
-@message(
-    flow="coordinator -> member",
-    reveals="pooled-moments: common mean and spread of every column",
-    about="member",
-)
-class LocalScale(Message, frozen=True):
-    """What everybody scales by when every party selects alone; asks for nothing."""
-
-    mean: PublicArray
-    unit: PublicArray
+@message(flow="coordinator -> member", reveals="nothing: asks for the first image")
+class ImagesWanted(Message, frozen=True):
+    """Everybody has the anchors' secret."""
 
 
 @message(
@@ -143,6 +135,17 @@ class AlignAll(Message, frozen=True):
 @message(flow="coordinator -> member", reveals="nothing: asks for masked scores")
 class ScoresWanted(Message, frozen=True):
     """Asks for the feature scores of the last update, or for ranks if every party selects alone."""
+
+
+@message(
+    flow="member -> coordinator",
+    reveals="pooled-scores: mean score or rank of every column over all members; one member's part "
+    "is masked",
+)
+class MaskedScores(Message, frozen=True):
+    """One member's scores under pairwise masks."""
+
+    scores: MaskedArray
 
 
 @message(

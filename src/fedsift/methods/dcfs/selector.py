@@ -4,68 +4,24 @@
 
 from __future__ import annotations
 
-import numbers
-
 import numpy as np
 
-from fedsift.data import Federation, split_horizontal
+from fedsift.data.federation import local_only
 from fedsift.errors import ParameterError
-from fedsift.methods.base import number_to_select, scores_in_order
-from fedsift.methods.checks import check_choices
-from fedsift.methods.dcfs import anchor
+from fedsift.methods.base import MethodSelector, number_to_select, params_of
+from fedsift.methods.checks import SetupNeeds, check_rows
+from fedsift.methods.dcfs import METHOD, anchor
 from fedsift.methods.dcfs import coordinator as dcfs
 from fedsift.methods.dcfs import settings as dcfs_settings
-from fedsift.methods.execution import PreparedRun, build_result, policies_for, rows_of
-from fedsift.methods.needs import SetupNeeds
-from fedsift.methods.running import MethodSelector
+from fedsift.methods.execution import build_result, refuse_too_much
+from fedsift.privacy.draws import private_seed
+from fedsift.protocol.policy import SMALLEST_CLASS
 
 MAX_AUTO_ANCHORS = 500
 
 
-class DCFSSelector(MethodSelector):
-    """Select features that keep the structure of all parties' rows, without labels.
-
-    Parameters
-    ----------
-    n_features_to_select : int or float
-        A number, or a share of all features. The default 10 keeps all if there are fewer.
-    alpha, beta : float
-        Weight of sparsity and of each party's local structure.
-    n_components : int
-        Dimensions of the common target.
-    n_anchors : int or "auto"
-        Anchors in total; ``auto`` is a quarter of the columns, at most 500. As many anchors as
-        columns give a party's projection away and are refused.
-    alignment : {"server", "open", "local"}
-        ``server`` returns to each party only its own alignment; ``open`` shows everybody every
-        image, as the paper does; ``local`` has no anchors: every party selects alone (the paper's
-        LFS) and only the mean of their ranks is joined (Borda).
-    target : {"exact", "paper"}
-        How images are joined. ``exact`` shares only the space an image spans and finds the
-        directions that parties have in common; ``paper`` also weighs them by their lengths.
-    scaling : {"columns", "shared"}
-        ``columns`` gives every column the same spread; ``shared`` divides all columns by one
-        number, for columns of one kind, such as pixels.
-    anchors : array-like of shape (n_anchors, n_features), optional
-        Public anchors in the units of the columns, instead of secret random ones. Everybody is
-        then taken to know them, and the ledger says so.
-    allow_many_anchors : bool
-        Accept as many anchors as columns; the ledger then says what that discloses.
-    n_iterations : int
-        Alternating updates; every one sends one image more.
-    n_dimensions, n_neighbors : int
-        Dimensions of each party's first projection, and neighbours in its graph.
-    checkpoint : path, optional
-        Directory in which every party keeps its own state while the run goes on. If it holds an
-        interrupted run of the same job, ``fit`` continues there.
-    parties : int or array of row owners
-        How to split arrays; ignored when ``fit`` gets a federation.
-    security : {"secure", "plain"}
-        ``plain`` sends sums without masks.
-    policy : Policy, dict of party to Policy, or None
-    random_state : int, RandomState or None
-        Makes a simulation repeatable. Anchors drawn from a seed are no secret: whoever knows the
-        seed knows them, and the ledger calls the images ``known-anchor-images``.
+class DCFSSelector(MethodSelector, method=METHOD):
+    """Select features that keep the structure of all parties' rows; labels are not used.
 
     Attributes
     ----------
@@ -99,6 +55,7 @@ class DCFSSelector(MethodSelector):
         n_anchors="auto",
         alignment="server",
         target="exact",
+        scale="own",
         scaling="columns",
         anchors=None,
         allow_many_anchors=False,
@@ -118,6 +75,7 @@ class DCFSSelector(MethodSelector):
         self.n_anchors = n_anchors
         self.alignment = alignment
         self.target = target
+        self.scale = scale
         self.scaling = scaling
         self.anchors = anchors
         self.allow_many_anchors = allow_many_anchors
@@ -130,22 +88,8 @@ class DCFSSelector(MethodSelector):
         self.policy = policy
         self.random_state = random_state
 
-    def fit(self, X, y=None):
-        """Run DCFS; labels are not used.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), DataFrame, or horizontal Federation
-        y : ignored
-
-        Returns
-        -------
-        self : DCFSSelector
-        """
-        return self.run(X, y)
-
     def keep_result(self, prepared, outcome, facts):
-        """Fitted attributes: the common ranking, and the own ones of parties at home."""
+        """Fitted attributes: the common ranking, and those of parties that are here."""
         federation, params = prepared.federation, prepared.params
         names = next(iter(federation.tables.values())).feature_names
         joint = outcome.value
@@ -156,33 +100,30 @@ class DCFSSelector(MethodSelector):
         }
         parties = tuple(federation.tables)
         chosen = [names[i] for i in joint.selected]
-        self.result_ = build_result(
+        result = build_result(
             federation,
             prepared,
             outcome,
             selected=dict.fromkeys(parties, chosen),
             scores={p: dict(zip(names, joint.scores.tolist(), strict=True)) for p in parties},
             ranking={p: dict(zip(names, joint.ranks.tolist(), strict=True)) for p in parties},
-            parameters=_shown(params),
+            parameters=self._settings(
+                params, without=("anchors",), given_anchors=params.anchors is not None
+            ),
             crypto="masked sums",
             seed=params.seed,
         )
-        self.support_ = federation.original_support(dict.fromkeys(parties, chosen))
-        self.scores_ = scores_in_order(federation, self.result_.scores)
-        self.ranking_ = scores_in_order(federation, self.result_.ranking).astype(int)
+        self._keep_selection(federation, result)
 
     def _wanted(self):
         return SetupNeeds(labels=False)
 
     def _prepare(self, X, y=None, *, simulated=False):
-        self._check_choices()
-        federation = self._rows_federation(X)
-        if federation.setting != "horizontal":
-            raise ParameterError(
-                "The federation is vertical.",
-                "DCFS needs parties with different rows of the same columns.",
-                "Use Federation.horizontal, or another method.",
-            )
+        given = self._checked()
+        # Without a seed the rows are still dealt out at random, as parties would hold them.
+        fewest = max(dcfs_settings.FEWEST_ROWS, SMALLEST_CLASS)
+        federation = self._federate(X, None, horizontal=True, needs_y=False, fewest=fewest)
+        self._check_federation(federation)
         n_features = federation.n_features
         if n_features < 2:
             raise ParameterError(
@@ -191,51 +132,31 @@ class DCFSSelector(MethodSelector):
                 "There is nothing to select from.",
             )
         anchors = self._given_anchors(n_features)
-        n_anchors = self._number_of_anchors(n_features) if anchors is None else len(anchors)
-        params = dcfs_settings.Params(
-            n_features_to_select=number_to_select(self.n_features_to_select, n_features),
-            alpha=float(self.alpha),
-            beta=float(self.beta),
-            n_components=int(self.n_components),
-            n_dimensions=int(self.n_dimensions),
+        n_anchors = (
+            _number_of_anchors(given["n_anchors"], n_features) if anchors is None else len(anchors)
+        )
+        refuse_too_much(self.policy, federation, groups=n_anchors, epochs=self.n_iterations)
+        params = params_of(
+            dcfs_settings.Params,
+            given,
+            n_features_to_select=number_to_select(given["n_features_to_select"], n_features),
             n_anchors=n_anchors,
-            n_neighbors=int(self.n_neighbors),
-            n_iterations=int(self.n_iterations),
-            alignment=self.alignment,
-            target=self.target,
-            scaling=self.scaling,
             anchors=anchors,
             many_anchors=self.alignment != "local"
             and dcfs_settings.check_anchors(
-                n_anchors, n_features, allowed=bool(self.allow_many_anchors)
+                n_anchors, n_features, allowed=given["allow_many_anchors"]
             ),
             protected=self.security == "secure",
-            seed=self._seed(),
+            seed=private_seed(self._seed(), simulated=simulated),
         )
         nodes = dcfs.build_nodes(federation.tables, params, self._checkpoints())
-        bits = 128 if params.protected else 0
-        return PreparedRun(
-            protocol=dcfs.PROTOCOL,
-            nodes=nodes,
-            used=dcfs.messages_used(params),
-            security_bits=bits,
-            federation=federation,
-            params=params,
-            policies=policies_for(self.policy, tuple(nodes)),
-            notes=_notes(params, n_features),
-            rows=rows_of(federation),
-        )
+        used, notes = dcfs.messages_used(params), _notes(params, n_features)
+        return self._prepared(federation, params, dcfs.PROTOCOL, nodes, used, notes=notes)
 
-    def _rows_federation(self, X):
-        if isinstance(X, Federation):
-            self._adopt_federation(X)
-            return X
-        X, _ = self._check_arrays(X, None, needs_y=False)
-        parties = self.parties
-        if isinstance(parties, numbers.Integral):
-            parties = max(2, min(int(parties), len(X) // dcfs_settings.FEWEST_ROWS))
-        # Without a seed the rows are still dealt out at random, as parties would hold them.
-        return split_horizontal(X, None, parties, random_state=self._seed() or 0)
+    def _check_labels(self, prepared, smallest):
+        """There are none: the rows of a party are what must not be few."""
+        for table in local_only(prepared.federation.tables).values():
+            check_rows(table.n_rows, smallest)
 
     def _given_anchors(self, n_features):
         """Public anchors as complete numbers of the right width, or None."""
@@ -258,52 +179,15 @@ class DCFSSelector(MethodSelector):
             )
         return anchors
 
-    def _number_of_anchors(self, n_features):
-        if isinstance(self.n_anchors, str) and self.n_anchors == "auto":
-            return max(1, min(MAX_AUTO_ANCHORS, n_features // 4))
-        if isinstance(self.n_anchors, (int, np.integer)) and self.n_anchors >= 1:
-            return int(self.n_anchors)
-        raise ParameterError(
-            f"n_anchors={self.n_anchors!r}.",
-            "A positive whole number or 'auto' is needed.",
-            "Use 'auto' for a quarter of the columns.",
-        )
 
-    def _check_choices(self):
-        choices = {
-            "alignment": ("server", "open", "local"),
-            "target": ("exact", "paper"),
-            "scaling": ("columns", "shared"),
-            "security": ("secure", "plain"),
-        }
-        check_choices({name: (getattr(self, name), choices[name]) for name in choices})
-        for name in ("alpha", "beta"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:
-                raise ParameterError(
-                    f"{name}={value!r}.", "A positive number is needed.", "Correct the setting."
-                )
-        for name in ("n_components", "n_iterations", "n_dimensions", "n_neighbors"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < 1:
-                raise ParameterError(
-                    f"{name}={value!r}.",
-                    "A positive whole number is needed.",
-                    "Correct the setting.",
-                )
+def _number_of_anchors(wanted, n_features):
+    return max(1, min(MAX_AUTO_ANCHORS, n_features // 4)) if wanted == "auto" else wanted
 
 
 def _best(scores, n_select):
     chosen = np.zeros(len(scores), dtype=bool)
     chosen[np.argsort(-scores, kind="stable")[:n_select]] = True
     return chosen
-
-
-def _shown(params):
-    """Settings as JSON."""
-    hidden = ("seed", "protected", "anchors")
-    shown = {name: value for name, value in vars(params).items() if name not in hidden}
-    return {**shown, "given_anchors": params.anchors is not None}
 
 
 def _notes(params, n_features):

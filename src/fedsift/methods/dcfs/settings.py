@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
 
 from fedsift.data.table import PartyTable
-from fedsift.errors import ColumnError, ParameterError, PartyError, ValueProblem
+from fedsift.errors import BadFrame, ColumnError, ParameterError, PartyError, ValueProblem
 from fedsift.maths import moments
 from fedsift.methods.dcfs import anchor
 from fedsift.methods.dcfs.stream import uniform_numbers
@@ -20,31 +21,22 @@ from fedsift.methods.dcfs.stream import uniform_numbers
 Floats = npt.NDArray[np.float64]
 
 ANCHOR_RANGE = 3.0
-"""Public range of the anchors, in units of the common spread around the common mean."""
+"""Public range of the anchors, in units of the spread around the mean."""
 
 FEWEST_ROWS = 3
+
+SUMS_PER_COLUMN = 2
+"""Sum and sum of squares; the number of rows comes once, before them."""
 
 
 @dataclass(frozen=True)
 class Params:
-    """Settings of one run, the same at every party (paper's symbols in brackets).
+    """Settings of one run, the same at every party; parameters of the selector, and these.
+
+    In the paper ``n_components`` is q, ``n_dimensions`` is p and ``n_anchors`` is r.
 
     Parameters
     ----------
-    n_features_to_select : int
-    alpha, beta : float
-        Weight of sparsity and of the local structure.
-    n_components : int
-        Dimensions of the common target [q].
-    n_dimensions : int
-        Dimensions of the first projections [p].
-    n_anchors : int
-        Anchors in total [r].
-    n_neighbors, n_iterations : int
-    alignment : {"server", "open", "local"}
-        ``local`` has no anchors: every party selects alone, only mean ranks are joined.
-    target : {"exact", "paper"}
-    scaling : {"columns", "shared"}
     anchors : ndarray of shape (r, m), optional
         Public anchors in the units of the columns, instead of random ones.
     many_anchors : bool
@@ -65,6 +57,7 @@ class Params:
     n_iterations: int = 5
     alignment: str = "server"
     target: anchor.Target = "exact"
+    scale: str = "own"
     scaling: str = "columns"
     anchors: Floats | None = None
     many_anchors: bool = False
@@ -115,7 +108,7 @@ def numbers_of(table: PartyTable) -> Floats:
 
 
 def anchors_for(params: Params, secret: bytes, scale: Scale) -> Floats:
-    """The anchors in common units: given, from the seed, or from the secret of the members."""
+    """The scaled anchors: given, from the seed, or from the secret of the members."""
     n_features = len(scale.mean)
     if params.anchors is not None:
         anchor.check_width(params.anchors, n_features)
@@ -123,56 +116,92 @@ def anchors_for(params: Params, secret: bytes, scale: Scale) -> Floats:
     shape = (params.n_anchors, n_features)
     if params.seed is not None:
         uniform = np.random.default_rng(params.seed).random(shape)
+    elif not secret:
+        raise BadFrame(
+            "There is no secret to draw anchors from.",
+            "One member deals a secret to all others first.",
+            "Check that all sites run the same version; if they do, the coordinator kept it back.",
+        )
     else:
         uniform = uniform_numbers(secret, "dcfs anchors", shape)
-    return anchor.uniform_anchors(uniform, scale.low, scale.high)
+    return anchor.uniform_anchors(uniform, -ANCHOR_RANGE, ANCHOR_RANGE)
 
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """Common mean and unit of every column, and the ends of the anchors in these units."""
+    """Mean and unit of every column; columns that are constant where it was made have unit 1.
+
+    ``shared`` divides all columns by one number, which suits columns of one kind such as pixels: a
+    column that hardly ever changes stays small instead of being blown up.
+
+    Examples
+    --------
+    >>> own = Scale.of_rows(np.array([[1.0, 5.0], [3.0, 5.0]]), "columns")
+    >>> own.of(np.array([[1.0, 5.0], [5.0, 6.0]])).tolist()
+    [[-1.0, 0.0], [3.0, 1.0]]
+    """
 
     mean: Floats
     unit: Floats
-    low: Floats
-    high: Floats
+
+    @classmethod
+    def of_rows(cls, values: Floats, scaling: str) -> Scale:
+        """One member's own."""
+        # Divided first, so that neither sums of large numbers nor squares of small ones get lost.
+        mean = (values / len(values)).sum(axis=0)
+        constant = (values == values[0]).all(axis=0)
+        mean[constant] = values[0, constant]
+        return cls(mean, _units(_root_mean_square(values - mean), scaling))
+
+    @classmethod
+    def of_sums(cls, totals: Sequence[int], scaling: str) -> Scale:
+        """That of all members, from their counts, sums and squares."""
+        rows, stream = repeat(totals[0]), iter(totals[1:])
+        n_features = len(totals) // SUMS_PER_COLUMN
+        columns = [
+            moments.read_column(rows, stream, 0, with_target=False) for _ in range(n_features)
+        ]
+        mean = np.array([float(c.sums[0] / c.counts[0]) for c in columns])
+        spread = np.sqrt([moments.variance(c) for c in columns])
+        # What rounding alone leaves of a constant column is no spread.
+        spread[spread <= 1e-12 * np.abs(mean)] = 0.0
+        return cls(mean, _units(spread, scaling))
 
     def of(self, values: Floats) -> Floats:
-        """Values in common units; constant columns become zero."""
+        """Values in these units; columns that are constant where it was made become zero there."""
         return np.asarray((values - self.mean) / self.unit)
 
 
-def column_moments(values: Floats) -> list[int]:
-    """Count, sum and sum of squares of every column, as :func:`moments.read_column` takes them.
+def _units(spread: Floats, scaling: str) -> Floats:
+    if scaling == "shared":
+        spread = np.full(len(spread), _root_mean_square(spread))
+    return np.where(spread > 0, spread, 1.0)
 
-    Deviations from the own mean are added in floats, all columns at once; what is large is put
-    together exactly, so that pooled spreads keep their digits.
+
+def _root_mean_square(values: Floats) -> Floats:
+    """Down the columns; large and small numbers alike."""
+    largest = np.abs(values).max(axis=0)
+    return np.asarray(
+        largest * np.sqrt(np.mean((values / np.where(largest > 0, largest, 1.0)) ** 2, axis=0))
+    )
+
+
+def column_moments(values: Floats) -> list[int]:
+    """Count, then sum and sum of squares of every column, for :func:`moments.read_column`.
+
+    Deviations from a party's own mean are added in floats, all columns at once; what is large is
+    put together exactly, so that pooled spreads keep their digits.
     """
     n_rows = len(values)
     mean = values.mean(axis=0)
     around = values - mean
     rest, spread = around.sum(axis=0), np.einsum("ij,ij->j", around, around)
-    out: list[int] = []
+    out = [n_rows]
     for centre, remainder, square in zip(
         mean.tolist(), rest.tolist(), spread.tolist(), strict=True
     ):
         exact, left = Fraction(centre), Fraction(remainder)
         total = n_rows * exact + left
         squares = Fraction(square) + 2 * exact * left + n_rows * exact * exact
-        out += [n_rows, moments.encode(total), moments.encode(squares)]
+        out += [moments.encode(total), moments.encode_squares(squares)]
     return out
-
-
-def common_units(columns: Sequence[moments.ColumnSums], scaling: str) -> tuple[Floats, Floats]:
-    """Mean and unit of every column from pooled sums; constant columns have unit 1.
-
-    ``shared`` divides all columns by one number, which suits columns of one kind such as pixels:
-    a column that hardly ever changes stays small instead of being blown up.
-    """
-    mean = np.array([float(c.sums[0] / c.counts[0]) for c in columns])
-    spread = np.sqrt([moments.variance(c) for c in columns])
-    # What rounding alone leaves of a constant column is no spread.
-    spread[spread <= 1e-12 * np.abs(mean)] = 0.0
-    if scaling == "shared":
-        spread = np.full(len(spread), np.sqrt(np.mean(spread**2)))
-    return mean, np.where(spread > 0, spread, 1.0)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """FedSDG-FS: a gate per feature, opened and closed while the parties train a network."""
 
+from fedsift.methods.fedsdg.parameters import PARAMETERS
 from fedsift.methods.spec import Attacks, Demo, MethodSpec, Missing, Training
 
 METHOD = MethodSpec(
@@ -9,21 +10,16 @@ METHOD = MethodSpec(
     summary="Opens and closes a gate per feature while the parties train a network together.",
     selects="features",
     selector="fedsift.methods.fedsdg.selector:FedSDGSelector",
-    protocols={"vertical": "fedsift.methods.fedsdg.messages:DECLARED"},
-    accepts={
-        "n_features_to_select": (int, float, str),
-        "lam": (int, float, str),
-        "outputs": (int, str),
-    },
-    python_only=("embedding_network",),
-    packages=("torch",),
+    protocols={"vertical": "fedsift.methods.fedsdg.blind.messages:LISTED"},
+    parameters=PARAMETERS,
+    packages=(),
     neutral={},
     cost_model="fedsift.methods.fedsdg.costs:expect_fedsdg",
     texts="fedsift.methods.fedsdg.report:TEXTS",
     pooled=Missing(
         "Training the same network on pooled columns is another method; the peer 'stg' is that."
     ),
-    demo=Demo("vertical", {"embedding": 4, "outputs": 4, "max_epochs": 4, "min_epochs": 2}),
+    demo=Demo("vertical", {"outputs": 4, "max_epochs": 4}),
     attacks=Attacks(
         "fedsift.lab.attacks.fedsdg:ATTACKS",
         "fedsift.lab.attacks.fedsdg:attack_run",
@@ -34,6 +30,7 @@ METHOD = MethodSpec(
         {"gates": "none", "init": "constant"},
         (
             "n_features_to_select",
+            "choose",
             "lam",
             "lam_embedding",
             "sigma",

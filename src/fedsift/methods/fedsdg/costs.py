@@ -12,8 +12,10 @@ import numpy as np
 from fedsift.costs.counts import MASKING_KEY, Counts, Expected, Frame, frame
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation, Target
-from fedsift.data.remote_table import is_remote
+from fedsift.data.federation import is_remote
 from fedsift.methods.fedsdg import messages
+from fedsift.methods.fedsdg.blind.costs import expect_blind
+from fedsift.methods.fedsdg.blind.messages import BlindParams
 from fedsift.methods.fedsdg.layer_costs import layer_of
 from fedsift.methods.fedsdg.row_splits import validation_split
 from fedsift.methods.filter.costs import count_scores
@@ -26,8 +28,10 @@ _FORWARD_SHARE = 0.3
 """A pass without gradients, against a whole step of a network."""
 
 
-def expect_fedsdg(_selector: Any, federation: Federation, params: Params) -> Expected:
+def expect_fedsdg(_selector: Any, federation: Federation, params: Params | BlindParams) -> Expected:
     """Walk through a training of the most epochs, and of the fewest."""
+    if isinstance(params, BlindParams):
+        return expect_blind(federation, params)
     fewest, most = epochs(params)
     expected = tally_fedsdg(federation, params, most)
     if fewest == most:

@@ -181,7 +181,8 @@ class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_mess
         if self._saved_share is not None:
             layer.share = self._saved_share[self._used]
         self._layer, self._pairwise, self._has_layer = layer, False, True
-        return messages.LayerKeys(layer.keys, layer.mask_key, PublicArray.of(self._used))
+        mask_key = layer.announce(net, net.members(messages.FEATURE_HOLDER))
+        return messages.LayerKeys(layer.keys, mask_key, PublicArray.of(self._used))
 
     @handles(messages.MaskKeys)
     async def agree_masks(self, told: messages.MaskKeys, net: Network) -> None:
@@ -193,7 +194,7 @@ class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_mess
                 f"This party knows of {self._n_feature_holders}.",
                 "Run the same job at every party.",
             )
-        self._layer.agree_masks(net.party, told.keys)
+        self._layer.agree_masks(net, told.keys)
         self._pairwise = True
 
     @handles(messages.ShareWanted)
@@ -261,7 +262,7 @@ class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_mess
         """
         numbers = self._params.numbers
         if self._training:
-            return numbers.blur(self._rng, shape)
+            return numbers.blur(None if self._params.seed is None else self._rng, shape)
         # Closed columns are zeros; whether they travel must not change a prediction.
         known = self._embedding[:, self._part.open_embeddings()[self._used]]
         rows = [
@@ -401,6 +402,7 @@ class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_mess
         return {
             "training": self._part.training_state(),
             "rng": self._rng.bit_generator.state,
+            "order": self._order,
             "share": self._layer.share,
             "snapshots": self._snapshots,
             "features": self._features,
@@ -415,6 +417,7 @@ class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_mess
     def _continue(self) -> None:
         """Take over this party's own checkpoint."""
         self._features, self._gate_means = self._saved["features"], self._saved["gate_means"]
+        self._order = self._saved["order"]
         if not self._saved["refitting"]:
             self._continue_networks()
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.crypto.identity import addressed
 from fedsift.errors import BadFrame, ParameterError
 from fedsift.methods.fedsdg import messages
 from fedsift.methods.fedsdg.layer import (
@@ -27,8 +28,7 @@ from fedsift.methods.fedsdg.local_part import LocalPart, PartData
 from fedsift.methods.fedsdg.messages import Params, sums_are_masked
 from fedsift.methods.fedsdg.row_splits import Rows
 from fedsift.protocol import Network, PublicArray
-from fedsift.protocol.network import errors_belong_to
-from fedsift.protocol.role import Clock
+from fedsift.protocol.role import Clock, errors_belong_to
 
 
 class InteractiveLayer:
@@ -85,9 +85,8 @@ class InteractiveLayer:
             )
         if self._pairwise:
             keys = {p: reply.mask_key for p, reply in zip(self.parties, replies, strict=True)}
-            await net.tell(
-                messages.FEATURE_HOLDER, dict.fromkeys(self.parties, messages.MaskKeys(keys))
-            )
+            told = {p: messages.MaskKeys(addressed(keys, p)) for p in self.parties}
+            await net.tell(messages.FEATURE_HOLDER, told)
 
     async def share_weights(self, rng: np.random.Generator, net: Network) -> None:
         """Starting weights: both sides draw a half, neither learns the sum."""
@@ -148,6 +147,9 @@ class InteractiveLayer:
                 [reply.outputs for reply in replies], masks, shape, modulus, pairwise=self._pairwise
             )
 
+    def _blur(self, noise: np.random.Generator, shape: tuple[int, int]) -> Integers:
+        return self._params.numbers.blur(None if self._params.seed is None else noise, shape)
+
     async def backward(
         self,
         delta: Integers,
@@ -170,7 +172,7 @@ class InteractiveLayer:
                     sealed.share,
                     delta,
                     shown,
-                    self._params.numbers.blur(noise, (len(delta), int(self._used[party].sum()))),
+                    self._blur(noise, (len(delta), int(self._used[party].sum()))),
                 )
             asks[party] = messages.Gradients(weights, inputs, following)
         self._sealed = {}

@@ -59,14 +59,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fedsift.data.remote_table import is_remote
+from fedsift.data.federation import is_remote
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.methods.fedsdg import messages
 from fedsift.methods.fedsdg.checkpoints import Checkpoints
 from fedsift.methods.fedsdg.feature_holder import MAY_CHANGE, FeatureHolder
-from fedsift.methods.fedsdg.gates import start_from_gini
 from fedsift.methods.fedsdg.inputs import InputEncoder
 from fedsift.methods.fedsdg.interactive_layer import InteractiveLayer
 from fedsift.methods.fedsdg.layer_numbers import Floats
@@ -79,14 +78,16 @@ from fedsift.methods.fedsdg.local_part import (
 )
 from fedsift.methods.fedsdg.messages import Params
 from fedsift.methods.fedsdg.row_splits import validation_split
+from fedsift.methods.fedsdg.split_network import MakeTop
+from fedsift.methods.fedsdg.starts import start_from_gini
 from fedsift.methods.fedsdg.top import TopSide
 from fedsift.methods.fedsdg.training import EpochReport, TrainingContext, TrainingPhase
 from fedsift.methods.filter import label_holder as filters
 from fedsift.methods.filter import messages as filter_messages
 from fedsift.methods.filter.ranking import rank
 from fedsift.protocol import Network, PublicArray, RemoteRole, Role
-from fedsift.protocol.network import errors_belong_to
 from fedsift.protocol.resume import ResumableDriver
+from fedsift.protocol.role import errors_belong_to
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,8 @@ class LabelHolder(ResumableDriver, name=messages.LABEL_HOLDER, signals=filter_me
     params : Params
     make : callable, optional
         Embedding network for the own columns.
+    make_top : callable, optional
+        Network behind the interactive layer.
     checkpoints : Path, optional
         Directory for this party's own checkpoints.
     """
@@ -141,6 +144,7 @@ class LabelHolder(ResumableDriver, name=messages.LABEL_HOLDER, signals=filter_me
         params: Params,
         *,
         make: MakeEmbeddings | None = None,
+        make_top: MakeTop | None = None,
         checkpoints: Path | None = None,
     ) -> None:
         self.keep_checkpoints(checkpoints, party, params, table, target, may_change=MAY_CHANGE)
@@ -149,6 +153,7 @@ class LabelHolder(ResumableDriver, name=messages.LABEL_HOLDER, signals=filter_me
         self._target = target
         self._params = params
         self._make = None if make is None else make(party)
+        self._make_top = make_top
         seeds = private_seeds(params.seed, party + " (labels)", 5)
         self._seed, self._refit_seed, self._top_seed = seeds[:3]
         self._rng = np.random.default_rng(seeds[3])
@@ -195,9 +200,7 @@ class LabelHolder(ResumableDriver, name=messages.LABEL_HOLDER, signals=filter_me
     async def _train_gates(self, parties: Sequence[str], net: Network) -> _Selected:
         """Train with gates, go back to the best epoch, and see what it selects."""
         params = self._params
-        # Also for an exact number: gates are worth comparing only once the networks have learned.
-        rule = self._rule()
-        stage = await self._new_stage(parties, self._top_seed, rule, net)
+        stage = await self._new_stage(parties, self._top_seed, self._rule(), net)
         await stage.train(params.patience, net, self.done)
         chosen = stage.points.choice()
         await stage.return_to(chosen.number, net)
@@ -278,7 +281,7 @@ class LabelHolder(ResumableDriver, name=messages.LABEL_HOLDER, signals=filter_me
         layer = InteractiveLayer(self._params, parties, self.clock)
         if self._own is not None:
             layer.add_own(self._own, self._own_data)
-        top = TopSide(self._target, self._training, self._params, top_seed)
+        top = TopSide(self._target, self._training, self._params, top_seed, self._make_top)
         around = TrainingContext(
             self._params,
             self._party,
@@ -353,8 +356,13 @@ class LabelHolder(ResumableDriver, name=messages.LABEL_HOLDER, signals=filter_me
         return stage
 
     def _rule(self) -> Checkpoints:
-        """How an epoch is chosen: the first ones are out, their validation scores are luck."""
-        return Checkpoints(min(self._params.min_epochs, self._params.max_epochs - 1))
+        """How an epoch is chosen: any of them, unless an exact number is ranked by its gates.
+
+        Gates are worth comparing only once the networks have learned.
+        """
+        params = self._params
+        ranked = params.n_features_to_select is not None and not params.eliminates
+        return Checkpoints(min(params.min_epochs, params.max_epochs - 1) if ranked else 0)
 
     # Files and facts
 
@@ -418,6 +426,7 @@ def build_nodes(
     params: Params,
     *,
     make: MakeEmbeddings | None = None,
+    make_top: MakeTop | None = None,
     checkpoints: Path | None = None,
 ) -> dict[str, Sequence[Role]]:
     """One node per party: the label holder drives, everybody else holds features."""
@@ -429,6 +438,7 @@ def build_nodes(
             target,
             params,
             make=make,
+            make_top=make_top,
             checkpoints=checkpoints,
         )
     nodes: dict[str, Sequence[Role]] = {label_holder: (holder,)}

@@ -9,11 +9,13 @@ holder owns itself need no encryption (:class:`OpenLayer`), but the same integer
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.crypto.identity import KeyedParty
 from fedsift.crypto.layer.api import exact_product, join_layer, own_layer, reduced
 from fedsift.crypto.masking import (
     MaskingKey,
@@ -83,14 +85,13 @@ class OwnedLayer:
         """Public key and evaluation keys."""
         return self._owner.keys
 
-    @property
-    def mask_key(self) -> PublicKeys:
-        """Public key for pairwise masks."""
-        return self._masking_key.public
+    def announce(self, at: KeyedParty, receivers: Iterable[str]) -> PublicKeys:
+        """Make the public key for pairwise masks."""
+        return self._masking_key.announce(at, receivers)
 
-    def agree_masks(self, party: str, publics: dict[str, PublicKeys]) -> None:
+    def agree_masks(self, at: KeyedParty, publics: dict[str, PublicKeys]) -> None:
         """Agree on pairwise masks with the other feature holders."""
-        self._masks = PairwiseMasks(party, self._masking_key, publics)
+        self._masks = self._masking_key.make_masks(at, publics, publics)
 
     def new_share(self, weights: Integers) -> MaskedArray:
         """Draw E and return V = weights + E for the other side."""

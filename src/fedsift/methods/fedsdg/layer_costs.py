@@ -7,8 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Protocol
 
-from fedsift.costs.counts import Counts, Ring
-from fedsift.costs.paillier import PaillierWork
+from fedsift.costs.counts import Counts, PaillierWork, Ring
 from fedsift.crypto.layer.paillier import _Shape
 from fedsift.crypto.layer.paillier_matrix import MASK_EXTRA_BITS
 from fedsift.crypto.layer.plan import LayerPlan, baby_steps, plan_layer

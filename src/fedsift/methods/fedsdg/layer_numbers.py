@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.errors import FixedPointOverflow
+from fedsift.privacy.draws import uniform_noise
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -113,14 +114,13 @@ class LayerNumbers:
         """Gradients delta W^T as real numbers; refuses those close to the edge of the ring."""
         return _reals(integers, self.input_gradient_bits, "gradients of an embedding")
 
-    def blur(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Integers:
+    def blur(self, rng: np.random.Generator | None, shape: tuple[int, ...]) -> Integers:
         """Noise of half a unit of what was rounded, for products that leave their owner.
 
         Exact products of integers give their factors away (lattice reduction); with this, outputs
         and gradients have no more digits than the numbers they are made of.
         """
-        half = 1 << (self.weight_bits - 1)
-        return rng.integers(-half, half, shape)
+        return uniform_noise(1 << (self.weight_bits - 1), shape, rng)
 
     def output_error(self, weights: Floats) -> Floats:
         """Largest distance of each output from real arithmetic with the same weights.

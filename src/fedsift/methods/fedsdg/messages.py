@@ -139,6 +139,7 @@ class TotalFeatures(Message, frozen=True):
     flow=_DOWN,
     reveals="gate-start: rough merit (64 steps) of the receiver's own features, a range for a "
     "function of the label counts in its bins",
+    optional=True,
 )
 class GateStart(Message, frozen=True):
     """Where the receiver's gates start, in its own secret order."""
@@ -150,7 +151,6 @@ class GateStart(Message, frozen=True):
     flow=_DOWN,
     reveals="layer-shape: rows of a batch and outputs of the interactive layer, which may be wider "
     "for many classes",
-    allowed_by_default=True,
 )
 class LayerWanted(Message, frozen=True):
     """Asks for keys of an interactive layer."""
@@ -218,6 +218,7 @@ class MaskedOutputs(Message, frozen=True):
     flow=_UP,
     reveals="layer-outputs: outputs of the interactive layer, summed over all feature holders, for "
     "weights the receiver does not know",
+    optional=True,
 )
 class OutputShare(Message, frozen=True):
     """g W + r, and pairwise masks that cancel in the sum over feature holders."""
@@ -229,6 +230,7 @@ class OutputShare(Message, frozen=True):
     flow=_UP,
     reveals="single-layer-outputs: outputs of this one feature holder's part of the interactive "
     "layer, for weights the receiver does not know",
+    optional=True,
 )
 class SingleOutputs(Message, frozen=True):
     """g W + r of one feature holder: there is no other to add up with, or the job says so."""
@@ -241,6 +243,7 @@ class SingleOutputs(Message, frozen=True):
     reveals="embedding-gradients: gradient of the loss for every row of the receiver's embedding, "
     "which carries information about the label",
     key=FEATURE_HOLDER,
+    optional=True,
 )
 class Gradients(Message, frozen=True):
     """[g^T delta + r'] and [delta W^T]; asks for the next batch if there is one."""

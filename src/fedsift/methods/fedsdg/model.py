@@ -13,10 +13,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fedsift.data import Federation, PartyTable
 from fedsift.errors import MissingPackage, ParameterError, ValueProblem
+from fedsift.methods.base import MethodSelector
 from fedsift.methods.execution import PreparedRun, execute, policies_for
 from fedsift.methods.fedsdg import model_files as files
+from fedsift.methods.fedsdg.blind import messages as blind_messages
+from fedsift.methods.fedsdg.blind.messages import BlindParams
 from fedsift.methods.fedsdg.messages import messages_to_predict
-from fedsift.methods.running import MethodSelector
+from fedsift.methods.fedsdg.permissions import one_owner, refuse_unnamed
+from fedsift.methods.fedsdg.settings import params_for
+from fedsift.protocol import RemoteRole
 
 
 class JointModel(MethodSelector):
@@ -97,16 +102,19 @@ class JointModel(MethodSelector):
         )
 
     @classmethod
-    def load(cls, directory, *, embedding_network=None, policy=None):
+    def load(cls, directory, *, embedding_network=None, top_network=None, policy=None):
         """Read a model that was saved, ready to predict and to transform."""
-        need_torch()
         header, parts = files.read_model(Path(directory))
+        if header.protocol == "paper":
+            need_torch()
         selector = cls(
+            protocol=header.protocol,
             security="plain" if header.params.scheme == "plain" else "secure",
             embedding_network=embedding_network,
+            top_network=top_network,
             policy=policy,
         )
-        selector._latest = {}
+        selector._latest, selector._states = {}, None
         selector.params_, selector._parts, selector._layout = header.params, parts, header.layout
         if header.classes is not None:
             selector.classes_ = header.classes
@@ -143,22 +151,31 @@ class JointModel(MethodSelector):
     def _predicted(self, X):
         """Probabilities or numbers for new rows, one column each."""
         check_is_fitted(self)
-        from fedsift.methods.fedsdg import predictor as fedsdg_predict
-
+        if self._parts is None:
+            raise ParameterError(
+                "This selection was taken from a training of other features, by at().",
+                "A model of exactly these features is needed to predict.",
+                "Fit again with n_features_to_select, or predict with the selector it came from.",
+            )
         tables = self._tables(X)
         holder = self._layout.label_holder
-        nodes = fedsdg_predict.build_nodes(
-            tables, holder, self._parts, self.params_, make=self._make_networks()
+        protocol, used, nodes = prepare_prediction(
+            tables,
+            holder,
+            self._parts,
+            self.params_,
+            make=self._make_networks(),
+            make_top=self.top_network,
         )
-        n_holders = len(self._parts[holder]["parties"])
+        policies = self._allowed(self._policy_of(nodes), X, protocol, used, nodes)
         bits = 0 if self.params_.scheme == "plain" else self.params_.security_bits
         outcome = execute(
             PreparedRun(
-                protocol=fedsdg_predict.PROTOCOL,
+                protocol=protocol,
                 nodes=nodes,
-                used=messages_to_predict(n_holders),
+                used=used,
                 security_bits=bits,
-                policies=policies_for(self._policy_of(nodes), tuple(nodes)),
+                policies=policies,
             )
         )
         self._latest["traffic"] = outcome.transcript.traffic()
@@ -174,6 +191,19 @@ class JointModel(MethodSelector):
             known = {party: given for party, given in self.policy.items() if party in nodes}
             return known or (self.policy if not set(self.policy) & set(self._parts) else None)
         return self.policy
+
+    def _allowed(self, policy, X, protocol, used, nodes):
+        """Policies by party, which have to name what the paper's protocol opens of single rows.
+
+        Parties cut out of one array allow it: their data is the caller's own.
+        """
+        if self.protocol == "blind":
+            return policies_for(policy, tuple(nodes))
+        if policy is None and not isinstance(X, Federation):
+            return dict.fromkeys(nodes, one_owner(used))
+        policies = policies_for(policy, tuple(nodes))
+        refuse_unnamed(protocol, used, nodes, policies)
+        return policies
 
     def _tables(self, X):
         """Every party's columns of new rows."""
@@ -197,6 +227,50 @@ class JointModel(MethodSelector):
         }
 
 
+def prepare_prediction(tables, label_holder, parts, params, *, make=None, make_top=None):
+    """Protocol, messages and nodes of a prediction by a model of either protocol.
+
+    Parties whose part is not here are at other sites.
+    """
+    n_holders = sum(party != label_holder for party in tables)
+    if label_holder in parts:
+        n_holders = len(parts[label_holder]["parties"])
+    if isinstance(params, BlindParams):
+        from fedsift.methods.fedsdg.blind import predictor as blind
+
+        nodes = blind.build_nodes(tables, label_holder, parts, params)
+        return blind.PROTOCOL, blind_messages.messages_to_predict(n_holders), nodes
+    from fedsift.methods.fedsdg import predictor as paper
+
+    nodes = paper.build_nodes(tables, label_holder, parts, params, make=make, make_top=make_top)
+    return paper.PROTOCOL, messages_to_predict(n_holders), nodes
+
+
+def foresee_prediction(selector, federation):
+    """Protocol, messages, nodes at other sites and strength of predictions after a training."""
+    holders = [party for party in federation.tables if party != federation.label_holder]
+    if selector.protocol == "blind":
+        from fedsift.methods.fedsdg.blind import predictor as blind
+        from fedsift.methods.fedsdg.blind.feature_holder import BlindFeatureHolder
+        from fedsift.methods.fedsdg.blind.settings import blind_params_for
+
+        params = blind_params_for(selector, federation)
+        protocol = blind.PROTOCOL
+        roles = RemoteRole(blind.BlindPredictor), RemoteRole(BlindFeatureHolder)
+        used = blind_messages.messages_to_predict(len(holders))
+    else:
+        from fedsift.methods.fedsdg import predictor as paper
+        from fedsift.methods.fedsdg.feature_holder import FeatureHolder
+
+        params = params_for(selector, federation)
+        protocol = paper.PROTOCOL
+        roles = RemoteRole(paper.Predictor), RemoteRole(FeatureHolder)
+        used = messages_to_predict(len(holders))
+    nodes = {federation.label_holder: roles[:1]}
+    nodes |= dict.fromkeys(holders, roles[1:])
+    return protocol, used, nodes, 0 if params.scheme == "plain" else params.security_bits
+
+
 @cache
 def need_torch():
     """Refuse to go on without PyTorch, which is an optional package.
@@ -212,6 +286,6 @@ def need_torch():
     except ImportError as error:
         raise MissingPackage(
             "PyTorch is not installed.",
-            "FedSDG-FS trains networks with it.",
-            "Install it with: pip install 'fedsift[torch]'",
+            "protocol='paper' trains networks with it; the default, 'blind', does not need it.",
+            "Install it with: pip install 'fedsift[torch]', or leave protocol out.",
         ) from error

@@ -13,8 +13,12 @@ from typing import Any
 import numpy as np
 
 from fedsift.errors import FileProblem
+from fedsift.methods.fedsdg.blind.messages import BlindParams
 from fedsift.methods.fedsdg.messages import Params
 from fedsift.result import write_atomically
+
+AnyParams = Params | BlindParams
+"""Settings of a training by either protocol."""
 
 _HEADER = "model.json"
 _FORMAT = "fedsift fedsdg model 1"
@@ -34,9 +38,19 @@ class Layout:
 class Header:
     """What everybody may know of a model."""
 
-    params: Params
+    params: AnyParams
     layout: Layout
     classes: Any
+
+    @property
+    def protocol(self) -> str:
+        """Of the training."""
+        return "blind" if isinstance(self.params, BlindParams) else "paper"
+
+
+def params_of(settings: Mapping[str, Any]) -> AnyParams:
+    """Settings from a file."""
+    return BlindParams(**settings) if "n_openings" in settings else Params(**settings)
 
 
 def write_parts(directory: Path, parts: Mapping[str, Any]) -> None:
@@ -49,7 +63,7 @@ def write_parts(directory: Path, parts: Mapping[str, Any]) -> None:
 
 def write_model(
     directory: Path,
-    params: Params,
+    params: AnyParams,
     parts: Mapping[str, Any],
     layout: Layout,
     classes: Any,
@@ -62,6 +76,7 @@ def write_model(
     write_parts(directory, parts)
     header = {
         "format": _FORMAT,
+        "protocol": "blind" if isinstance(params, BlindParams) else "paper",
         "params": asdict(params),
         "layout": asdict(layout),
         "parties": list(parts if parties is None else parties),
@@ -85,9 +100,9 @@ def read_model(directory: Path) -> tuple[Header, dict[str, Any]]:
         layout["names"] = None if layout["names"] is None else tuple(layout["names"])
         classes = header["classes"]
         if classes is not None:
-            kind = header["class_type"]
-            classes = np.array(classes, dtype=object if kind.endswith("O") else kind)
-        known = Header(Params(**header["params"]), Layout(**layout), classes)
+            dtype = header["class_type"]
+            classes = np.array(classes, dtype=object if dtype.endswith("O") else dtype)
+        known = Header(params_of(header["params"]), Layout(**layout), classes)
         parties = list(header["parties"])
     except FileNotFoundError as error:
         raise FileProblem(

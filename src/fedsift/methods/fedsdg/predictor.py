@@ -17,13 +17,14 @@ import torch
 
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
-from fedsift.errors import AlignmentError, ParameterError, PartyError
 from fedsift.methods.fedsdg.feature_holder import FeatureHolder
 from fedsift.methods.fedsdg.inputs import InputEncoder
 from fedsift.methods.fedsdg.interactive_layer import InteractiveLayer
 from fedsift.methods.fedsdg.layer_numbers import Floats
 from fedsift.methods.fedsdg.local_part import LocalPart, MakeEmbeddings, PartData
 from fedsift.methods.fedsdg.messages import LABEL_HOLDER, PREDICTION, Params
+from fedsift.methods.fedsdg.rows_to_predict import check_rows, party_missing
+from fedsift.methods.fedsdg.split_network import MakeTop
 from fedsift.methods.fedsdg.top import new_top
 from fedsift.protocol import DrivingRole, Network, Protocol, RemoteRole, Role
 
@@ -51,6 +52,7 @@ class Predictor(DrivingRole, name=LABEL_HOLDER):
         params: Params,
         *,
         make: MakeEmbeddings | None = None,
+        make_top: MakeTop | None = None,
     ) -> None:
         self._n_rows = n_rows
         self._part = part
@@ -58,13 +60,14 @@ class Predictor(DrivingRole, name=LABEL_HOLDER):
         self._layer = InteractiveLayer(params, part["parties"], self.clock)
         if part["encoder"] is not None:
             if table is None:
-                raise _party_missing(party)
+                raise party_missing(party)
             encoder = InputEncoder.from_plain(part["encoder"])
             start = np.zeros(len(encoder.names)) if part["gated"] else None
             own = LocalPart(encoder, start, params, None if make is None else make(party), 0)
             own.load_model(part["own"])
             self._layer.add_own(own, PartData(encoder, table))
-        self._top = new_top(params, len(part["classes"]), 0)
+        self._top = new_top(params, len(part["classes"]), 0, make_top)
+        self._top.eval()
         self._top.load_state_dict(part["top"])
 
     async def drive(self, net: Network) -> Floats:
@@ -97,6 +100,7 @@ def build_nodes(
     params: Params,
     *,
     make: MakeEmbeddings | None = None,
+    make_top: MakeTop | None = None,
 ) -> dict[str, Sequence[Role]]:
     """One node per party that the model needs, each with its own part and its own new rows.
 
@@ -106,25 +110,13 @@ def build_nodes(
     needed = [party for party in tables if party != label_holder]
     if label_holder in parts:
         needed = list(parts[label_holder]["parties"])
-    for party in needed:
-        if party not in tables:
-            raise _party_missing(party)
-    sizes = {table.n_rows for table in tables.values()}
-    if len(sizes) != 1:
-        raise AlignmentError(
-            f"The parties have {', '.join(map(str, sorted(sizes)))} rows.",
-            "All parties need the same rows in the same order.",
-            "Align the parties by id first.",
-        )
-    n_rows = sizes.pop()
-    if not n_rows:
-        raise ParameterError(
-            "There are no rows to predict.", "At least one row is needed.", "Give some rows."
-        )
+    n_rows = check_rows(tables, needed)
     nodes: dict[str, Sequence[Role]] = {label_holder: (RemoteRole(Predictor),)}
     if label_holder in parts:
         own = tables.get(label_holder)
-        driver = Predictor(label_holder, own, n_rows, parts[label_holder], params, make=make)
+        driver = Predictor(
+            label_holder, own, n_rows, parts[label_holder], params, make=make, make_top=make_top
+        )
         nodes[label_holder] = (driver,)
     for party in needed:
         if party not in parts:
@@ -140,11 +132,3 @@ def build_nodes(
             ),
         )
     return nodes
-
-
-def _party_missing(party: str) -> PartyError:
-    return PartyError(
-        f"The model uses columns of party {party!r}, which is not there.",
-        "Every party whose features were selected takes part in a prediction.",
-        f"Add the table of {party!r}.",
-    )

@@ -32,8 +32,36 @@ def _eliminates(result: SelectionResult) -> bool:
     return given.get("gates") == "none" and given.get("n_features_to_select") != "auto"
 
 
+def explain_choice(result: SelectionResult) -> str:
+    """How features were chosen where nobody has scores with names; empty otherwise."""
+    given = result.parameters
+    if given.get("protocol") != "blind":
+        return ""
+    if given.get("gates") == "none":
+        return "A training without gates keeps all features."
+    wanted = given.get("n_features_to_select")
+    rules = {
+        "best": "the smallest validation loss",
+        "one-se": "the fewest open gates within one standard error of the smallest validation loss",
+        "fewest": "the fewest open gates within two standard errors of the smallest validation "
+        "loss",
+    }
+    rule = rules.get(str(given.get("choose")), "a good validation loss")
+    what = (
+        f"Selected were the features whose gates were open when the network had {rule}."
+        if wanted == "auto"
+        else f"Selected were the {wanted} features with the widest gates, from the state with "
+        f"{rule}."
+    )
+    return (
+        f"{what} There are no scores: the label holder knows gates of features without names, and "
+        "owners know only which of their own were selected."
+    )
+
+
 TEXTS = ReportTexts(
     score=explain_score,
     no_errors=explain_no_errors,
+    why=explain_choice,
     course="Gates close while the network trains, unless a feature is worth its price.",
 )

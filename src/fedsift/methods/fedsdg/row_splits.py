@@ -46,3 +46,14 @@ def shuffled_batches(rows: Rows, size: int, smallest: int, rng: np.random.Genera
     if len(batches) > 1 and len(batches[-1]) < smallest:
         batches.pop()
     return batches
+
+
+def equal_batches(rows: Rows, size: int) -> list[Rows]:
+    """Rows in as few batches as the size allows, all alike but for one row.
+
+    Examples
+    --------
+    >>> [len(batch) for batch in equal_batches(np.arange(10), 4)]
+    [4, 3, 3]
+    """
+    return np.array_split(rows, max(1, -(-len(rows) // size)))

@@ -8,92 +8,52 @@ import contextlib
 import warnings
 from dataclasses import replace
 
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
 from fedsift.engine.progress import EpochBar
 from fedsift.errors import ParameterError
 from fedsift.methods.base import scores_in_order
-from fedsift.methods.execution import PreparedRun, build_result, policies_for, rows_of
+from fedsift.methods.checks import ResultNeeds, SetupNeeds, check_sizes, targets_here
+from fedsift.methods.execution import (
+    PreparedRun,
+    build_result,
+    refuse_too_much,
+    rows_of,
+)
+from fedsift.methods.fedsdg import METHOD
 from fedsift.methods.fedsdg import model_files as files
+from fedsift.methods.fedsdg.frontier import State, reselected, states_here
 from fedsift.methods.fedsdg.messages import messages_used
 from fedsift.methods.fedsdg.model import JointModel, need_torch
 from fedsift.methods.fedsdg.records import Meter, left_out, ranking_of
-from fedsift.methods.fedsdg.settings import check_parameters, notes_on, params_for
-from fedsift.methods.needs import ResultNeeds, SetupNeeds
+from fedsift.methods.fedsdg.settings import notes_on, params_for
 from fedsift.protocol import RemoteRole
 
+_OF_THE_PAPER = (
+    *("model", "embedding", "label_noise", "refit", "lam_embedding"),
+    *("min_epochs", "patience", "learning_rate"),
+)
+"""Parameters that mean nothing in a blind training."""
 
-class FedSDGSelector(JointModel):
+_OF_BLIND = ("choose", "class_weight")
+"""Parameters that mean nothing in the paper's training."""
+
+
+class FedSDGSelector(JointModel, method=METHOD):
     """Select features by stochastic gates while parties train a network together.
 
     Every feature has a gate that the training opens or closes; a penalty closes those that do not
-    help enough, so no number of features has to be known in advance. Parties keep their
-    columns, gates and embedding networks; the layer in between is shared such that nobody knows its
-    weights, and runs on encrypted numbers. For parties with different columns of the same rows.
-
-    Parameters
-    ----------
-    n_features_to_select : "auto", int or float
-        ``"auto"`` keeps the features whose gates stay open. A number or a share takes those with
-        the widest open gates over all parties (without gates: those that a backward elimination
-        leaves), and always refits.
-    lam : "auto" or float
-        Weight of the mean probability that a gate is open; more selects fewer features. ``"auto"``
-        is 3, but no more than a hundredth per feature, so that few features are not overpriced; an
-        exact number of more than 4 % of the features lowers it in proportion.
-    sigma : float
-        Noise of the gates.
-    init : {"gini", "constant"}
-        Gates start from each feature's Gini impurity, computed on encrypted labels, or all alike.
-    gates : {"dual", "input", "none"}
-        Gates on features and embedding columns, on features only, or none: all features, or an
-        exact number by elimination, in which every party leaves out first what its other features
-        can stand in for, which suits columns that say much the same.
-    embedding : int
-        Embedding columns of every party; 32 at least where ``outputs="auto"`` comes to 32.
-    max_epochs : int
-    batch_size : int
-        Rows of a batch at most.
-    refit : bool
-        Train new networks on the selected features alone at the end.
-    model : {"network", "linear"}
-        ``linear`` is vertical logistic or linear regression, with gates or without.
-    outputs : "auto" or int
-        Outputs of a network's interactive layer; ``"auto"`` is 16, and 32 with more than
-        16 classes, which too narrow a layer cannot keep apart.
-    embedding_network : callable, or mapping of party to callable, optional
-        From (number of inputs, width) to a ``torch.nn.Module``; one hidden layer by default.
-    min_batches : int
-        Batches of an epoch at least: where data is scarce they get smaller.
-    lam_embedding : float
-        Price of an open embedding gate.
-    validation : float
-        Share of the rows given to ``fit`` that judges epochs and does not train.
-    min_epochs, patience : int
-        First epoch that may be chosen; epochs without a better one before the training stops.
-    learning_rate, gate_learning_rate, layer_learning_rate : float
-        Of networks, gates (both Adam) and the interactive layer (plain steps).
-    label_noise : float
-        Noise on the gradients that feature holders get, relative to their size, which makes labels
-        harder to guess from them; 0 sends them as they are.
-    checkpoint : path, optional
-        Directory in which every party keeps its own state after each epoch. If it holds an
-        interrupted training of the same job, ``fit`` continues there.
-    verbose : bool
-        Show a progress bar.
-    parties : int or list of column lists
-        How to split arrays; ignored when ``fit`` gets a federation.
-    he : {"bgv", "paillier", "auto"}
-        Encryption; both give the same result to the last bit, BGV is far faster.
-    security : {"secure", "plain"}
-        ``plain`` runs the same protocol without encryption, for comparison only.
-    policy : Policy, dict of party to Policy, or None
-    random_state : int, RandomState or None
+    help enough, so no number of features has to be known in advance. The network is computed on
+    shares and encrypted numbers, and nothing of a single row is opened to anybody. For parties with
+    different columns of the same rows.
 
     Attributes
     ----------
     support_ : ndarray of bool of shape (n_features,)
     scores_ : ndarray of shape (n_features,)
-        Probability that each gate is open; after an elimination, what each feature cost when its
-        turn came.
+        1 for selected features, which is all that their owners know. With ``paper``: the
+        probability that each gate is open, or what leaving the feature out cost.
     history_ : list of dict
         One entry per epoch: open gates, losses, score, bytes so far.
     classes_ : ndarray
@@ -111,12 +71,17 @@ class FedSDGSelector(JointModel):
     >>> selector = FedSDGSelector(max_epochs=40, security="plain", random_state=0).fit(X, y)
     >>> selector.score(X, y) > 0.9
     True
+    >>> selector.at(3).get_support().sum()
+    np.int64(3)
     """
 
     def __init__(
         self,
         *,
         n_features_to_select="auto",
+        protocol="blind",
+        choose="best",
+        class_weight=None,
         lam="auto",
         sigma=0.5,
         init="gini",
@@ -128,6 +93,7 @@ class FedSDGSelector(JointModel):
         model="network",
         outputs="auto",
         embedding_network=None,
+        top_network=None,
         min_batches=12,
         lam_embedding=0.03,
         validation=0.2,
@@ -146,6 +112,9 @@ class FedSDGSelector(JointModel):
         random_state=None,
     ):
         self.n_features_to_select = n_features_to_select
+        self.protocol = protocol
+        self.choose = choose
+        self.class_weight = class_weight
         self.lam = lam
         self.sigma = sigma
         self.init = init
@@ -157,6 +126,7 @@ class FedSDGSelector(JointModel):
         self.model = model
         self.outputs = outputs
         self.embedding_network = embedding_network
+        self.top_network = top_network
         self.min_batches = min_batches
         self.lam_embedding = lam_embedding
         self.validation = validation
@@ -174,22 +144,6 @@ class FedSDGSelector(JointModel):
         self.policy = policy
         self.random_state = random_state
 
-    def fit(self, X, y=None):
-        """Train and select.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), DataFrame, or Federation
-            Missing values take the mean of their column.
-        y : array-like of shape (n_samples,), optional
-            Classes or numbers; the federation brings its own.
-
-        Returns
-        -------
-        self : FedSDGSelector
-        """
-        return self.run(X, y)
-
     def prepare(self, X, y=None, *, simulated=False, observer=None):
         """See :meth:`MethodSelector.prepare`; Ctrl-C ends a training with its best epoch so far."""
         prepared = super().prepare(X, y, simulated=simulated, observer=observer)
@@ -206,22 +160,37 @@ class FedSDGSelector(JointModel):
 
     def _prepare(self, X, y=None, *, simulated=False):
         """Federation, nodes and parameters; every check that needs no message."""
-        check_parameters(self)
+        self._checked()
         federation = self._federate(X, y)
-        if federation.setting != "vertical" or federation.target is None:
-            raise ParameterError(
-                f"The federation is {federation.setting}, "
-                f"{'without' if federation.target is None else 'with'} a label.",
-                "FedSDG-FS needs parties with different columns of the same rows, and a label.",
-                "Use Federation.vertical with label=(party, column).",
-            )
+        self._check_federation(federation)
+        refuse_too_much(self.policy, federation, epochs=self.max_epochs)
         if federation.n_rows < 4:
             raise ParameterError(
                 f"There are {federation.n_rows} rows.",
                 "At least four rows are needed to train and to validate.",
                 "Add rows.",
             )
-        params = params_for(self, federation)
+        n_holders = len(set(federation.tables) - {federation.label_holder})
+        prepare = self._prepare_blind if self.protocol == "blind" else self._prepare_paper
+        protocol, params, nodes, used, notes = prepare(federation, n_holders, simulated=simulated)
+        policies = self._allowed(self.policy, X, protocol, used, nodes)
+        bits = 0 if params.scheme == "plain" else params.security_bits
+        min_bin_size = params.min_bin_size if params.init == "gini" else None
+        return PreparedRun(
+            protocol=protocol,
+            nodes=nodes,
+            used=used,
+            security_bits=bits,
+            federation=federation,
+            params=params,
+            policies=policies,
+            min_bin_size=min_bin_size,
+            notes=notes,
+            rows=rows_of(federation),
+        )
+
+    def _prepare_paper(self, federation, n_holders, *, simulated):
+        params = params_for(self, federation, simulated=simulated)
         need_torch()
         from fedsift.methods.fedsdg import label_holder as fedsdg
 
@@ -231,27 +200,40 @@ class FedSDGSelector(JointModel):
             federation.target,
             params,
             make=self._make_networks(),
+            make_top=self.top_network,
             checkpoints=self._checkpoints(),
         )
-        n_holders = len(set(federation.tables) - {federation.label_holder})
-        bits = 0 if params.scheme == "plain" else params.security_bits
-        min_bin_size = params.min_bin_size if params.init == "gini" else None
-        return PreparedRun(
-            protocol=fedsdg.PROTOCOL,
-            nodes=nodes,
-            used=messages_used(params, n_holders),
-            security_bits=bits,
-            federation=federation,
-            params=params,
-            policies=policies_for(self.policy, federation.parties),
-            min_bin_size=min_bin_size,
-            notes=notes_on(params, n_holders),
-            rows=rows_of(federation),
+        used, notes = messages_used(params, n_holders), notes_on(params, n_holders)
+        return fedsdg.PROTOCOL, params, nodes, used, notes
+
+    def _prepare_blind(self, federation, n_holders, *, simulated):
+        from fedsift.methods.fedsdg.blind import label_holder as blind
+        from fedsift.methods.fedsdg.blind import messages, settings
+
+        settings.check_blind(self)
+        params = settings.blind_params_for(self, federation, simulated=simulated)
+        nodes = blind.build_nodes(
+            federation.tables,
+            federation.label_holder,
+            federation.target,
+            params,
+            checkpoints=self._checkpoints(),
         )
+        used = messages.messages_used(params, n_holders)
+        return blind.PROTOCOL, params, nodes, used, settings.notes_on_blind(params, n_holders)
+
+    def _check_labels(self, prepared, smallest):
+        """Every class keeps so many rows for training."""
+        super()._check_labels(prepared, smallest)
+        for target in targets_here(prepared.federation):
+            if target.kind == "classes":
+                sizes = np.bincount(target.codes)
+                check_sizes(sizes - np.round(prepared.params.validation * sizes), smallest)
 
     def _wanted(self):
-        """The number of classes may decide how wide the layer is."""
-        return SetupNeeds(n_classes=self.model == "linear" or self.outputs == "auto")
+        """The number of classes may decide how wide the layer is, or how many outputs it has."""
+        depends = self.model == "linear" or self.outputs == "auto" or self.protocol == "blind"
+        return SetupNeeds(n_classes=depends)
 
     def _asked(self, setting):
         return ResultNeeds(gates=True)
@@ -287,8 +269,13 @@ class FedSDGSelector(JointModel):
         self.support_ = federation.original_support(
             {party: list(names) for party, names in self.result_.selected.items()}
         )
-        self.scores_ = scores_in_order(federation, self.result_.scores)
+        self.scores_ = self.support_.astype(float)
+        if self.result_.scores:
+            self.scores_ = scores_in_order(federation, self.result_.scores)
         self.n_features_to_select_ = int(self.support_.sum())
+        self._states = self._known_states(prepared, federation)
+        if getattr(trained, "cost", ""):
+            warnings.warn(trained.cost, UserWarning, stacklevel=3)
         if trained.interrupted:
             warnings.warn(
                 f"The training was interrupted after {self.n_epochs_} epochs; the result is that "
@@ -297,17 +284,38 @@ class FedSDGSelector(JointModel):
                 stacklevel=3,
             )
 
+    def at(self, n_features):
+        """Another number of features from the same training, without a new one.
+
+        Parameters
+        ----------
+        n_features : int or float
+            A number, or a share.
+
+        Returns
+        -------
+        selector : FedSDGSelector
+            A copy with that selection, to transform with; it has no model. Of a training between
+            organisations nobody knows enough for it.
+        """
+        check_is_fitted(self)
+        return reselected(self, n_features)
+
+    def _known_states(self, prepared, federation):
+        """States of the gates to select other numbers from, if all parties are here."""
+        if self.protocol == "blind":
+            return states_here(prepared.nodes, federation)
+        if any(isinstance(node[0], RemoteRole) for node in prepared.nodes.values()):
+            return None
+        return [State(int(self.support_.sum()), self.scores_)]
+
     def _result(self, federation, prepared, params, outcome, facts):
         """Join what the parties keep for themselves; in a simulation all are at home here."""
-        from fedsift.methods.fedsdg.local_part import open_probability
-
         scores = {}
-        for party, known in facts.items():
-            values = known["gate_means"]
-            if not params.eliminates:
-                values = open_probability(values, params.sigma)
+        for party, known in facts.items() if self.protocol == "paper" else ():
+            values = self._scores_of(known["gate_means"], params)
             scores[party] = dict(zip(known["names"], values.tolist(), strict=True))
-        remarks = []
+        remarks = list(getattr(outcome.value, "remarks", ()))
         if outcome.value.interrupted:
             remarks.append(f"Interrupted after {len(outcome.value.history)} epochs.")
         return build_result(
@@ -318,29 +326,27 @@ class FedSDGSelector(JointModel):
             scores=scores,
             ranking=ranking_of(scores),
             history=outcome.value.history,
-            parameters={
-                name: getattr(self, name)
-                for name in ("sigma", "init", "gates", "model", "embedding")
-            }
-            | {
-                "n_features_to_select": (
-                    "auto" if params.n_features_to_select is None else params.n_features_to_select
-                ),
-                "lam": params.lam,
-                "max_epochs": params.max_epochs,
-                "batch_size": params.batch_size,
-                "refit": params.refit,
-                "label_noise": params.label_noise,
-                "security": str(self.security),
-                "chosen_epoch": outcome.value.epoch,
-                "validation_score": outcome.value.score,
-            },
+            parameters=self._settings(
+                params,
+                without=("verbose", *(_OF_THE_PAPER if self.protocol == "blind" else _OF_BLIND)),
+                chosen_epoch=outcome.value.epoch,
+                validation_score=outcome.value.score,
+                **self._found(params),
+            ),
             crypto=params.scheme,
             seed=params.seed,
             warnings=tuple(remarks),
         )
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
+    def _scores_of(self, means, params):
+        """Probability that gates are open, or what features cost to leave out."""
+        if params.eliminates:
+            return means
+        from fedsift.methods.fedsdg.local_part import open_probability
+
+        return open_probability(means, params.sigma)
+
+    def _found(self, params):
+        """What follows for a blind training from the settings and the data."""
+        names = ("hidden", "n_openings", "passes", "n_blocks") if self.protocol == "blind" else ()
+        return {name: getattr(params, name) for name in names}

@@ -4,77 +4,30 @@
 
 from __future__ import annotations
 
-import numbers
-
 from fedsift.errors import ParameterError
-from fedsift.methods.base import number_to_select
-from fedsift.methods.checks import check_choices, check_number, check_whole
+from fedsift.methods.base import number_or_auto
 from fedsift.methods.fedsdg.messages import SMALLEST_BATCH, Params
+from fedsift.privacy.draws import private_seed
 
-_SCHEMES = {"auto": "bgv", "bgv": "bgv", "paillier": "paillier"}
 _FULL_PRICE_SHARE = 0.04
 """Exact numbers above this share of the features lower the price of an open gate in proportion."""
-_WIDEST = 256
 _FEW, _MANY = 16, 32
 """Outputs of the layer for few classes, and for more than these."""
-_MOST_NOISE = 1000
 
 
-def check_parameters(selector):
-    """Refuse what no data could make right."""
-    choices = {
-        "init": (selector.init, ("gini", "constant")),
-        "gates": (selector.gates, ("dual", "input", "none")),
-        "model": (selector.model, ("network", "linear")),
-        "he": (selector.he, tuple(_SCHEMES)),
-        "security": (selector.security, ("secure", "plain")),
-    }
-    check_choices(choices)
-    if check_number("label_noise", selector.label_noise, 0.0, strict=False) > _MOST_NOISE:
-        raise ParameterError(
-            f"label_noise={selector.label_noise!r}.",
-            f"At most {_MOST_NOISE} times the gradient's own size fits the fixed-point range.",
-            "Forbid embedding-gradients by policy where labels must not leak at all.",
-        )
-    for name in ("lam", "lam_embedding"):
-        if (name, getattr(selector, name)) != ("lam", "auto"):
-            check_number(name, getattr(selector, name), 0.0, strict=False)
-    for name in ("sigma", "learning_rate", "gate_learning_rate", "layer_learning_rate"):
-        check_number(name, getattr(selector, name), 0.0, strict=True)
-    for name, smallest, largest in (
-        ("embedding", 1, _WIDEST),
-        ("max_epochs", 1, 100_000),
-        ("min_epochs", 0, 100_000),
-        ("patience", 1, 100_000),
-        ("batch_size", SMALLEST_BATCH, 4096),
-        ("min_batches", 1, 100_000),
-    ):
-        check_whole(name, getattr(selector, name), smallest, largest)
-    if selector.outputs != "auto":
-        check_whole("outputs", selector.outputs, 1, _WIDEST)
-    if not (isinstance(selector.validation, numbers.Real) and 0 < float(selector.validation) < 1):
-        raise ParameterError(
-            f"validation={selector.validation!r}.",
-            "A share between 0 and 1 is needed.",
-            "Give 0.2, for example.",
-        )
-
-
-def params_for(selector, federation):
+def params_for(selector, federation, *, simulated=False):
     """What all parties of a federation are told; the defaults depend on its shape."""
-    wanted = selector.n_features_to_select
-    auto = isinstance(wanted, str) and wanted == "auto"
-    if isinstance(wanted, str) and not auto:
+    if selector.top_network is not None and selector.model == "linear":
         raise ParameterError(
-            f"n_features_to_select={wanted!r}.",
-            "A positive whole number, a share in (0, 1] or 'auto' is needed.",
-            "Choose one.",
+            "top_network together with model='linear'.",
+            "A linear model has no network behind its layer.",
+            "Leave one of them out.",
         )
     target = federation.target
     embedding, outputs = _widths(selector, target.n_classes)
     n_training = int(federation.n_rows * (1 - selector.validation))
     largest = max(SMALLEST_BATCH, n_training // int(selector.min_batches))
-    exactly = None if auto else number_to_select(wanted, federation.n_features)
+    exactly = number_or_auto(selector.n_features_to_select, federation.n_features)
     price = _price(federation.n_features, exactly)
     return Params(
         n_features_to_select=exactly,
@@ -94,10 +47,10 @@ def params_for(selector, federation):
         learning_rate=float(selector.learning_rate),
         gate_learning_rate=float(selector.gate_learning_rate),
         layer_learning_rate=float(selector.layer_learning_rate),
-        refit=bool(selector.refit) or not auto,
+        refit=bool(selector.refit) or exactly is not None,
         label_noise=float(selector.label_noise),
-        scheme="plain" if selector.security == "plain" else _SCHEMES[selector.he],
-        seed=selector._seed(),
+        scheme=selector._scheme(),
+        seed=private_seed(selector._seed(), simulated=simulated),
     )
 
 
@@ -120,8 +73,8 @@ def notes_on(params, n_holders):
         )
     if params.seed is not None:
         notes.append(
-            "Whoever knows the seed can repeat every party's private draws; leave it out where "
-            "the parties are real."
+            "The seed repeats every party's private draws, in one process only: between "
+            "organisations they come from the operating system."
         )
     return tuple(notes)
 

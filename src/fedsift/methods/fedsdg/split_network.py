@@ -10,8 +10,13 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from fedsift.errors import ParameterError
+
 MakeEmbedding = Callable[[int, int], nn.Module]
 """From (number of inputs, embedding width) to a network; any ``torch.nn.Module`` will do."""
+
+MakeTop = Callable[[int, int], nn.Module]
+"""From (outputs of the interactive layer, classes or 1) to the network behind the layer."""
 
 HIDDEN_UNITS = 100
 _making = threading.Lock()
@@ -66,6 +71,24 @@ class TopNetwork(nn.Module):
         """Class scores, or the standardised prediction, of shape (n_rows, n_outputs)."""
         result: torch.Tensor = self.rest(outputs + self.bias)
         return result
+
+
+def check_top(network: nn.Module, n_inputs: int, n_outputs: int) -> nn.Module:
+    """Refuse a network that does not turn the layer's outputs into one number per class."""
+    found = type(network).__name__
+    if isinstance(network, nn.Module):
+        was_training = network.training
+        with torch.no_grad():
+            shape = tuple(network.eval()(torch.zeros(2, n_inputs)).shape)
+        network.train(was_training)
+        if shape == (2, n_outputs):
+            return network
+        found = f"a network with outputs of shape {shape} for 2 rows"
+    raise ParameterError(
+        f"top_network made {found}.",
+        f"A torch.nn.Module from {n_inputs} inputs to {n_outputs} outputs is needed.",
+        "Make it from the two numbers that top_network is called with.",
+    )
 
 
 def made_with_seed(make: Callable[[], nn.Module], seed: int) -> nn.Module:

@@ -12,13 +12,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch.nn import functional
 
 from fedsift.data.target import Target
 from fedsift.methods.fedsdg.layer_numbers import Floats
 from fedsift.methods.fedsdg.messages import Params
 from fedsift.methods.fedsdg.row_splits import Rows
-from fedsift.methods.fedsdg.split_network import TopNetwork, made_with_seed
+from fedsift.methods.fedsdg.split_network import (
+    MakeTop,
+    TopNetwork,
+    check_top,
+    made_with_seed,
+)
+from fedsift.privacy.draws import normal_noise
 
 
 @dataclass(frozen=True)
@@ -54,9 +61,18 @@ class TopSide:
     params : Params
     seed : int
         Starting weights.
+    make : callable, optional
+        Another top network.
     """
 
-    def __init__(self, target: Target, training: Rows, params: Params, seed: int) -> None:
+    def __init__(
+        self,
+        target: Target,
+        training: Rows,
+        params: Params,
+        seed: int,
+        make: MakeTop | None = None,
+    ) -> None:
         self._target = target
         self._params = params
         self.mean, self.scale = 0.0, 1.0
@@ -67,11 +83,12 @@ class TopSide:
             self.mean, self.scale = float(known.mean()), float(known.std()) or 1.0
             standard = (target.values - self.mean) / self.scale
             self._labels = torch.from_numpy(standard.astype(np.float32))
-        self.network = new_top(params, target.n_classes, seed)
+        self.network = new_top(params, target.n_classes, seed, make)
         self._optimiser = torch.optim.Adam(self.network.parameters(), lr=params.learning_rate)
 
     def learn(self, rows: Rows, outputs: Floats) -> tuple[float, Floats]:
         """Algorithm 3, lines 1-4: a step of the top network; loss and gradient of the outputs."""
+        self.network.train()
         reached = torch.tensor(outputs, dtype=torch.float32, requires_grad=True)
         loss = self._losses(self.network(reached), rows).mean()
         self._optimiser.zero_grad()
@@ -83,6 +100,7 @@ class TopSide:
 
     def judge(self, rows: Rows, outputs: Floats) -> Verdict:
         """Loss and score on some rows."""
+        self.network.eval()
         with torch.no_grad():
             results = self.network(torch.tensor(outputs, dtype=torch.float32))
             losses = self._losses(results, rows).numpy().astype(np.float64)
@@ -120,19 +138,18 @@ class TopSide:
             self._optimiser.load_state_dict(whole)
 
 
-def new_top(params: Params, n_classes: int, seed: int) -> TopNetwork:
+def new_top(params: Params, n_classes: int, seed: int, make: MakeTop | None = None) -> nn.Module:
     """A fresh top network; ``n_classes`` is 0 for regression."""
-    made = made_with_seed(
-        lambda: TopNetwork(params.outputs, max(1, n_classes), linear=params.model == "linear"),
-        seed,
-    )
-    assert isinstance(made, TopNetwork)  # noqa: S101 - that is what was made
-    return made
+    sizes = params.outputs, max(1, n_classes)
+    linear = params.model == "linear"
+    if make is None:
+        return made_with_seed(lambda: TopNetwork(*sizes, linear=linear), seed)
+    return check_top(made_with_seed(lambda: make(*sizes), seed), *sizes)
 
 
 def protected(delta: Floats, params: Params, noise: np.random.Generator) -> Floats:
     """Gradients with noise that makes them tell feature holders less about labels."""
     if params.label_noise > 0:
         spread = params.label_noise * float(np.sqrt((delta**2).mean()))
-        delta = delta + noise.normal(0.0, 1.0, delta.shape) * spread
+        delta = delta + normal_noise(delta.shape, noise) * spread
     return delta

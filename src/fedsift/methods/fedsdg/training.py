@@ -109,7 +109,9 @@ class TrainingPhase:
 
     def _is_over(self, patience: int) -> bool:
         """Whether nothing better has come for long enough."""
-        waited = self._next_epoch - 1 - max(self.points.last_change, self.points.first)
+        params = self._around.params
+        first = min(params.min_epochs, params.max_epochs - 1)
+        waited = self._next_epoch - 1 - max(self.points.last_change, first)
         return bool(self.points.kept) and waited >= patience
 
     async def _train_epoch(self, net: Network) -> tuple[float, bool]:

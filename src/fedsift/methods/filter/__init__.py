@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters: rank features by one score, for parties with different columns or different rows."""
 
+from fedsift.methods.filter.parameters import PARAMETERS
 from fedsift.methods.spec import Attacks, Demo, MethodSpec, Missing, Pooled
 
 METHOD = MethodSpec(
@@ -13,15 +14,7 @@ METHOD = MethodSpec(
         "vertical": "fedsift.methods.filter.label_holder:PROTOCOL",
         "horizontal": "fedsift.methods.filter.coordinator:PROTOCOL",
     },
-    accepts={
-        "n_features_to_select": (int, float),
-        "bins": (int, list, dict),
-        "epsilon": (int, float),
-        "delta": (int, float),
-        "release_epsilon": (int, float),
-        "release_delta": (int, float),
-    },
-    python_only=(),
+    parameters=PARAMETERS,
     packages=(),
     neutral={"horizontal": "coordinator"},
     cost_model="fedsift.methods.filter.costs:expect_filter",
@@ -29,7 +22,7 @@ METHOD = MethodSpec(
     pooled=Pooled("fedsift.lab.pooled:select_filter"),
     demo=Demo("vertical", {"score": "gini", "n_features_to_select": 5}),
     attacks=Attacks(
-        "fedsift.lab.attacks.filter:ATTACKS",
+        "fedsift.lab.attacks.repeats:ATTACKS",
         "fedsift.lab.attacks.filter:attack_run",
     ),
     training=Missing("It selects features and trains no model."),

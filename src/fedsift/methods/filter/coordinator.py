@@ -17,13 +17,14 @@ Who learns what
 
 Steps
   1  members exchange masking keys through the coordinator        Roster
-  2  pooled quantiles by bisection on masked counts               CountsBelow
+  2  pooled classes; small ones end the run                       ClassSizes
+     pooled quantiles by bisection on masked counts               CountsBelow
   3  pooled bin sizes; bins below the minimum are merged          BinSizes
   4  pooled bin-by-class counts, or moments                       Tables, Moments
   5  scores and ranking at the coordinator; the selection back    Chosen
 
-A malicious coordinator could swap masking keys in step 1; engines that carry several organisations
-pin keys out of band.
+A coordinator that swaps masking keys in step 1 is found out before anything is sent under them:
+between organisations keys carry proofs (:mod:`fedsift.crypto.identity`).
 """
 
 from __future__ import annotations
@@ -35,21 +36,22 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.crypto.identity import addressed
 from fedsift.crypto.masking import unmask_sum
-from fedsift.data.remote_table import is_remote
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
-from fedsift.errors import ParameterError, PartyError
+from fedsift.errors import ParameterError
 from fedsift.maths import binning, moments
+from fedsift.methods.checks import check_sizes
 from fedsift.methods.filter import features as local
 from fedsift.methods.filter import horizontal_messages as messages
 from fedsift.methods.filter import scores
-from fedsift.methods.filter import standard_errors as filter_errors
+from fedsift.methods.filter import uncertainty as filter_errors
 from fedsift.methods.filter.member import Member
+from fedsift.methods.filter.noise import account_of, chosen, sensitivity
 from fedsift.methods.filter.ranking import Params, Ranking, rank, scores_of_noisy
-from fedsift.methods.filter.release import account_of, chosen, sensitivity
-from fedsift.protocol import Message, Network, Protocol, PublicArray, RemoteRole, Role
+from fedsift.protocol import Message, Network, Protocol, PublicArray, Role, make_role
 from fedsift.protocol.resume import ResumableDriver
 
 Floats = npt.NDArray[np.float64]
@@ -57,7 +59,7 @@ Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Pooled:
+class PooledRanking:
     """What the coordinator knows at the end: one score per common column."""
 
     scores: Floats | None
@@ -96,14 +98,16 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         """Column names, to look up given bin edges."""
         self._choices = [local.bin_choice(self._params.bins, name) for name in names]
 
-    async def drive(self, net: Network) -> Pooled:
+    async def drive(self, net: Network) -> PooledRanking:
         """Steps 1 to 5."""
         await self.begin(net)
         greetings = await net.ask("member", messages.Hello(self._params.score), messages.Greeting)
         first = greetings[0]
         keys = {party: g.key for party, g in zip(net.members("member"), greetings, strict=True)}
-        await net.tell("member", messages.Roster(keys))
+        await net.tell("member", {p: messages.Roster(addressed(keys, p)) for p in keys})
 
+        if self._params.checks_classes and not first.numeric_target:
+            await self._check_classes(net)
         frequencies = all(g.frequencies for g in greetings)
         if self._params.score in local.BINNED_SCORES and not (
             self._params.score == "chi2" and frequencies and not self._params.noisy
@@ -117,7 +121,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         await self.finish(net)
         told, kind = ranking.scores.get("all"), filter_errors.kind_of(self._params, "count")
         found = (ranking.selected["all"], ranking.ranks["all"], self._remarks, self._errors)
-        return Pooled(told, *found, None if self._errors is None else kind)
+        return PooledRanking(told, *found, None if self._errors is None else kind)
 
     def _ranked(self, values: Mapping[str, Floats], n_classes: int) -> Ranking:
         """The best columns, or those that a private choice makes of the scores."""
@@ -144,7 +148,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         if self._params.fixed_edges:
             plan = np.tile(np.arange(sizes.shape[1]), (n_features, 1))
         else:
-            plan = self._merge(sizes, schema.category_counts)
+            plan = self._merge(sizes, schema)
         n_bins = int(plan.max()) + 1
         totals = await self._total(net, messages.Tables(PublicArray.of(plan), n_bins), "tables")
         table = np.array(totals).reshape(n_features, n_bins, schema.n_classes)
@@ -152,20 +156,26 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
             return scores_of_noisy(table, self._params.score)
         self._n_rows = int(table[0].sum())
         used = table.sum(axis=(0, 1)) > 0  # a target with ties may leave quantile classes empty
-        self._errors = filter_errors.of_tables(table[:, :, used], self._params)
+        self._errors = filter_errors.errors_of_tables(table[:, :, used], self._params)
         return scores.TABLE_SCORES[self._params.score](table[:, :, used])
 
-    def _merge(self, sizes: Integers, category_counts: Sequence[int]) -> Integers:
+    async def _check_classes(self, net: Network) -> None:
+        """Step 2: refuse small classes of all members together, before any column is asked for."""
+        if not {"tables", "moments"} & set(self._totals):
+            self._totals.pop("class sizes", None)  # members want to be asked before the rest
+        sizes = await self._total(net, messages.ClassSizes(), "class sizes")
+        check_sizes(sizes, self._params.min_class_size)
+
+    def _merge(self, sizes: Integers, schema: messages.Greeting) -> Integers:
         plan = np.zeros(sizes.shape, dtype=np.int64)
-        merged = 0
+        merged, smallest = 0, self._params.rows_of_bin(schema.n_classes)
         for f, row in enumerate(sizes):
-            ordered = category_counts[f] == 0
-            plan[f] = binning.merge_plan(row.tolist(), self._params.min_bin_size, ordered=ordered)
+            ordered = schema.category_counts[f] == 0
+            plan[f] = binning.merge_plan(row.tolist(), smallest, ordered=ordered)
             merged += int((row > 0).sum()) - int(plan[f].max()) - 1
         if merged:
             self._remarks.append(
-                f"{merged} pooled bins had fewer than {self._params.min_bin_size} rows "
-                "and were merged."
+                f"{merged} pooled bins had fewer than {smallest} rows and were merged."
             )
         return plan
 
@@ -180,18 +190,31 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         wanted = [c if isinstance(c, int) else 2 for c in choices]
         if schema.numeric_target:
             wanted = [*wanted, self._params.target_bins]
-        found = await self._bisect(wanted, net) if wanted else []
+        found, below = await self._bisect(wanted, net) if wanted else ([], np.empty((0, 0)))
         given = [
             c if not isinstance(c, int) else np.unique(found[i]) for i, c in enumerate(choices)
         ]
-        target = np.unique(found[-1]) if len(found) > len(choices) else np.empty(0)
+        target = np.empty(0)
+        if len(found) > len(choices):
+            target = self._class_edges(found[-1], below[-1])
         return given, target
 
-    async def _bisect(self, n_bins: Sequence[int], net: Network) -> list[Floats]:
-        """The smallest rounded number with enough values at or below it, per inner edge."""
+    def _class_edges(self, edges: Floats, below: Integers) -> Floats:
+        """Edges between the classes of a number, without those of small classes."""
+        edges, places = np.unique(edges, return_index=True)
+        sizes = np.diff([0, *below[places], below[-1]])
+        plan = binning.merge_plan(sizes.tolist(), self._params.min_class_size, ordered=True)
+        return edges[np.diff(plan) > 0]
+
+    async def _bisect(self, n_bins: Sequence[int], net: Network) -> tuple[list[Floats], Integers]:
+        """The smallest rounded number with enough values at or below it, per inner edge.
+
+        Also how many those are, and in the last column how many there are in all.
+        """
         width = max(n_bins) - 1
         low = np.zeros((len(n_bins), width), dtype=np.uint64)
         ranks: Integers | None = None
+        below = np.zeros((len(n_bins), width + 1), dtype=np.int64)
         for step in range(binning.KEPT_BITS):
             # Try the candidate whose next leading bit is 0 and all lower bits are 1.
             bit = np.uint64(1) << np.uint64(63 - step)
@@ -201,21 +224,25 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
             totals = await self._total(net, ask, f"below {step}")
             counts = np.array(totals).reshape(len(n_bins), width + 1)
             if ranks is None:
-                ranks = _ranks(counts[:, -1], n_bins, width)
-            low = np.where(counts[:, :-1] >= ranks, low, low | bit)
+                ranks, below = _ranks(counts[:, -1], n_bins, width), below + counts[:, -1:]
+            enough = counts[:, :-1] >= ranks
+            below[:, :-1] = np.where(enough, counts[:, :-1], below[:, :-1])
+            low = np.where(enough, low, low | bit)
         edges = binning.finite_from_ordered(low | binning.LOW_MASK)
-        return [row[: n - 1] for row, n in zip(edges, n_bins, strict=True)]
+        return [row[: n - 1] for row, n in zip(edges, n_bins, strict=True)], below
 
     async def _moment_scores(self, schema: messages.Greeting, net: Network) -> Floats:
         """Step 4 for scores of sums: f, variance, and chi2 of frequencies."""
         totals = iter(await self._total(net, messages.Moments(), "moments", moments.LIMBS))
-        n_rows, n_classes = next(totals), schema.n_classes
-        sizes = [next(totals) for _ in range(n_classes)]
+        n_columns, n_classes = len(schema.category_counts), schema.n_classes
+        counts = moments.unpack_counts(totals, 1 + n_classes + n_columns * max(1, n_classes))
+        n_rows, sizes, present = counts[0], counts[1 : 1 + n_classes], iter(counts[1 + n_classes :])
         target = [moments.decode(next(totals)) for _ in range(2 * schema.numeric_target)]
         columns = [
-            moments.read_column(totals, n_classes, with_target=schema.numeric_target)
+            moments.read_column(present, totals, n_classes, with_target=schema.numeric_target)
             for _ in schema.category_counts
         ]
+        self._remarks += local.rounding_remarks(sum(map(moments.rounded_only, columns)))
         if self._params.score == "variance":
             return np.array([moments.variance(column) for column in columns])
         if self._params.score == "chi2":
@@ -277,18 +304,6 @@ def build_nodes(
     checkpoints: Path | None = None,
 ) -> dict[str, Sequence[Role]]:
     """A neutral coordinator and one member per party."""
-    if "coordinator" in tables:
-        raise PartyError(
-            "A party is named 'coordinator'.",
-            "That name belongs to the neutral role that adds up.",
-            "Give the party another name.",
-        )
-    if len(tables) < 2:
-        raise ParameterError(
-            f"The federation has {len(tables)} party.",
-            "Masked sums need at least two parties.",
-            "Add a party, or score the table without fedsift.",
-        )
     if params.score != "variance" and any(targets.get(party) is None for party in tables):
         raise ParameterError(
             "A party of the federation has no label.",
@@ -299,8 +314,5 @@ def build_nodes(
     coordinator.set_columns(next(iter(tables.values())).feature_names)
     nodes: dict[str, Sequence[Role]] = {"coordinator": (coordinator,)}
     for party, table in tables.items():
-        role: Role = RemoteRole(Member)
-        if not is_remote(table):
-            role = Member(table, targets.get(party), params, checkpoints)
-        nodes[party] = (role,)
+        nodes[party] = (make_role(Member, table, targets.get(party), params, checkpoints),)
     return nodes

@@ -5,26 +5,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
-from fedsift.costs.counting import count_run
+from fedsift.costs.counting import count_run, sample_federation
 from fedsift.costs.counts import Counts, Expected
-from fedsift.costs.sample import sample_federation
 from fedsift.data import Federation
 from fedsift.data.column import Column
-from fedsift.data.remote_table import local_only
+from fedsift.data.federation import is_remote, local_only
 from fedsift.maths import binning
+from fedsift.methods.execution import policies_for
 from fedsift.methods.filter import features as local
 from fedsift.methods.filter.label_holder import build_nodes
 from fedsift.methods.filter.ranking import Params
+from fedsift.protocol.policy import OPEN
 
 
 def expect_filter(selector: Any, federation: Federation, params: Params) -> Expected:
     """Messages and encryption of a run on a few rows, and what all rows add."""
     few = _few_rows(federation, federation.n_rows, params)
-    counts = count_run(selector._prepare(few).nodes)
+    given = policies_for(selector.policy, federation.parties)
+    any_size = {p: replace(given.get(p, OPEN), min_class_size=1) for p in federation.parties}
+    counts = count_run(
+        clone(selector).set_params(policy=any_size)._prepare(few, simulated=True).nodes
+    )
     if params.releases:  # a choice looks at every feature about once, and at each quickly
         looks = params.n_features_to_select * federation.n_features
         counts.do("decrypt", "noise number", looks / 5)
@@ -57,7 +64,10 @@ def _few_rows(federation: Federation, n_rows: int, params: Params) -> Federation
             return None
         return [edges[0] - 1, *(edges[:-1] + np.diff(edges) / 2), edges[-1] + 1]
 
-    few, vertical = 2 * params.min_bin_size * (n_bins + 1), federation.setting == "vertical"
+    targets = [t for t in (federation.target, *federation.targets.values()) if t is not None]
+    n_classes = max((len(t.classes) for t in targets if not is_remote(t)), default=1)
+    few = 2 * max(params.min_bin_size, n_classes, params.target_bins) * (n_bins + 1)
+    vertical = federation.setting == "vertical"
     return sample_federation(federation, few, points, n_rows if vertical else None)
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ import numpy.typing as npt
 from fedsift.crypto.columns.api import BinnedRows, IntegerRows, join_columns
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
-from fedsift.errors import AlignmentError, ParameterError
+from fedsift.errors import ParameterError
+from fedsift.methods.checks import check_class_number, check_row_count, check_setting
 from fedsift.methods.filter import features as local
 from fedsift.methods.filter import messages, scores
 from fedsift.methods.filter.messages import column_spec, way_of
-from fedsift.methods.filter.ranking import Params
+from fedsift.methods.filter.ranking import Params, bins_of
 from fedsift.privacy.mechanisms import Accountant
 from fedsift.protocol import Network, PublicArray, handles
+from fedsift.protocol.policy import check_asked
 from fedsift.protocol.resume import Resumable
 
 Floats = npt.NDArray[np.float64]
@@ -41,24 +44,14 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
 
     @property
     def order(self) -> npt.NDArray[np.int64]:
-        """The own secret order: position to column; never sent."""
+        """This party's own secret order: position to column; never sent."""
         return self._order
 
     @handles(messages.Introduction)
     async def offer(self, ask: messages.Introduction, net: Network) -> messages.Offer:
-        """Check that the job fits the own table, and say how many features there are."""
-        if ask.n_rows != self._table.n_rows:
-            raise AlignmentError(
-                f"The label holder has {ask.n_rows} rows, this party {self._table.n_rows}.",
-                "Vertical methods need the same rows in the same order at every party.",
-                "Align the parties by id first.",
-            )
-        if ask.score != self._params.score:
-            raise ParameterError(
-                f"The label holder asks for the score {ask.score[:20]!r}.",
-                f"This party agreed to {self._params.score!r}.",
-                "Run the same job at every party.",
-            )
+        """Check that the job fits its own table, and say how many features there are."""
+        check_row_count("label holder", ask.n_rows, self._table.n_rows)
+        check_setting("label holder", "score", ask.score, self._params.score)
         n_cells = 1
         if self._params.score in local.BINNED_SCORES:
             with self.clock("prepare"):
@@ -72,8 +65,14 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
     @handles(messages.EncryptedLabels)
     async def answer(
         self, ask: messages.EncryptedLabels, net: Network
-    ) -> messages.SealedScores | messages.SealedCounts | messages.NoisyCounts | messages.SealedSums:
-        """Lines 3-9: products of the own rows with the encrypted columns."""
+    ) -> (
+        messages.SealedScores
+        | messages.ScaledScores
+        | messages.SealedCounts
+        | messages.NoisyCounts
+        | messages.SealedSums
+    ):
+        """Lines 3-9: products of its own rows with the encrypted columns."""
         params = self._params
         allowed = {
             way_of(params.score, params.disclose, frequencies=f, noisy=params.noisy)
@@ -84,6 +83,17 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
                 f"The label holder asks for the way {ask.way[:20]!r} with {ask.n_classes} classes.",
                 f"This party agreed to {', '.join(sorted(allowed))}.",
                 "Run the same job, with the same 'disclose', at every party.",
+            )
+        if not params.noisy:
+            check_class_number(ask.n_classes, self._table.n_rows, params.min_class_size)
+        check_asked(net.party, net.policy, classes=ask.n_classes, columns=ask.most_features)
+        # No bin is empty but with fixed edges, so that others cannot have more than there are rows.
+        most_cells = max(self._table.n_rows, net.policy.max_bins) + 2
+        if not ask.most_features > 0 or not 0 < ask.most_cells <= most_cells:
+            raise ParameterError(
+                f"The label holder asks for {ask.most_features} features of {ask.most_cells} bins.",
+                f"There is at least one, and there are at most {most_cells} bins.",
+                "Run the same job at every party.",
             )
         noise_bits = params.noise(ask.most_features).bits if params.noisy else 0
         spec = column_spec(
@@ -103,12 +113,23 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
                     evaluator.products(rows, self._noise(rows, spec.n_columns))
                 )
             if ask.way == "count":
+                self._large_bins(ask.n_classes)
                 rows, sizes = self._shuffled_bins()
                 return messages.SealedCounts(evaluator.products(rows), PublicArray.of(sizes))
             if ask.way == "impurity":
                 rows, sizes = self._shuffled_bins()
                 weights = scores.gini_weights(sizes, self._table.n_rows, fine=params.releases)
                 return messages.SealedScores(evaluator.quadratics(rows, weights))
+            if ask.way == "pearson":
+                rows, sizes = self._shuffled_bins()
+                weights = scores.gini_weights(sizes, self._table.n_rows)
+                return messages.SealedScores(evaluator.quadratics(rows, weights))
+            if ask.way == "frequency":
+                shares, exponent = local.frequency_shares(self._numbers())
+                integers = local.to_integers(shares, messages.SHARE_BITS[0])
+                return messages.ScaledScores(
+                    evaluator.quadratics(IntegerRows(integers)), PublicArray.of([exponent])
+                )
             if ask.way == "share":
                 values = local.unit_columns(self._numbers())
                 return messages.SealedScores(
@@ -137,11 +158,11 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
                 f"This party agreed to {self._params.score!r}, which needs none.",
                 "Run the same job at every party.",
             )
-        return messages.OpenScores(PublicArray.of(np.nanvar(self._numbers(), axis=0)))
+        return messages.OpenScores(PublicArray.of(local.variances(self._numbers())))
 
     @handles(messages.Selected)
     async def take_selection(self, told: messages.Selected, net: Network) -> None:
-        """Line 10: remember which of the own features were chosen."""
+        """Line 10: remember which of its own features were chosen."""
         if len(set(told.features)) != len(told.features) or not all(
             0 <= f < self._table.n_columns for f in told.features
         ):
@@ -154,17 +175,17 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
 
     @handles(messages.OwnScores)
     async def take_scores(self, told: messages.OwnScores, net: Network) -> None:
-        """Optional: the own features' scores."""
+        """Optional: its own features' scores."""
         self._own_scores = told.scores.array(shape=(self._table.n_columns,))
 
     def facts(self) -> dict[str, Any]:
-        """The own names behind the numbers; read only where this party's data is at home."""
+        """Names behind the numbers; read only where the data of this party is."""
         names = [self._table.feature_names[i] for i in self._order]
         return {
             "names": names,
             "selected": [names[i] for i in self._selected],
             "own_scores": self._own_scores,
-            "remarks": local.remarks(self._table, self._binned, self._params.min_bin_size),
+            "remarks": local.remarks(self._table, self._binned),
         }
 
     def checkpoint(self) -> State:
@@ -176,13 +197,14 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
         self._order = saved["order"]
 
     def _bins(self) -> local.BinnedTable:
-        if self._binned is None and self._params.fixed_edges:
-            self._binned = local.fixed_bins(self._table, self._params.bins)
         if self._binned is None:
-            self._binned = local.bin_table(
-                self._table, self._params.bins, self._params.min_bin_size
-            )
+            self._binned = bins_of(self._table, self._params, 0)
         return self._binned
+
+    def _large_bins(self, n_classes: int) -> None:
+        """Merge bins whose counts are opened until every class could fill its cell."""
+        n_offered = self._bins().n_bins
+        self._binned = replace(bins_of(self._table, self._params, n_classes), n_bins=n_offered)
 
     def _shuffled_bins(self) -> tuple[BinnedRows, npt.NDArray[np.int64]]:
         """Bin memberships in secret order of features and bins, and the size of every bin."""

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.data.table import Column, PartyTable
-from fedsift.errors import ColumnError, ParameterError
+from fedsift.errors import ColumnError, ParameterError, ValueProblem
 from fedsift.maths import binning
 from fedsift.maths.binning import Bins
 
 BINNED_SCORES = frozenset({"gini", "mi", "chi2", "iv"})
 NUMERIC_SCORES = frozenset({"f", "variance"})
-SCORES = ("gini", "f", "mi", "chi2", "iv", "variance")
+_KEPT_EXPONENT = 10
 
 Floats = npt.NDArray[np.float64]
 BinChoice = int | Sequence[float] | Mapping[str, Any]
@@ -35,6 +35,7 @@ class BinnedTable:
     codes: npt.NDArray[np.int64]
     n_bins: int
     n_merged: npt.NDArray[np.int64]
+    smallest: int = 1
 
 
 def bin_choice(bins: BinChoice, column: str) -> int | Floats:
@@ -99,7 +100,7 @@ def bin_table(table: PartyTable, bins: BinChoice, min_bin_size: int) -> BinnedTa
     binned = [bin_column(column, bins, min_bin_size) for column in table.columns]
     n_bins = max((b.n_bins for b in binned), default=1)
     codes = np.stack([b.codes for b in binned], axis=1)
-    return BinnedTable(codes, n_bins, np.array([b.n_merged for b in binned]))
+    return BinnedTable(codes, n_bins, np.array([b.n_merged for b in binned]), min_bin_size)
 
 
 def fixed_bins(table: PartyTable, bins: BinChoice) -> BinnedTable:
@@ -157,15 +158,24 @@ def are_frequencies(table: PartyTable) -> bool:
 
 def unit_columns(values: Floats) -> Floats:
     """Columns with mean 0 and norm 1; missing values count as the mean, constant columns as 0."""
-    # Dividing by the largest magnitude first keeps squares of extreme numbers finite.
+    # A power of two changes no digit and keeps sums and squares of extreme numbers finite.
     largest = np.nanmax(np.abs(values), axis=0)
-    scaled = values / np.where(largest > 0, largest, 1.0)
+    scaled = np.ldexp(values, -np.frexp(largest)[1])
+    # Close to the mean, differences are exact; a second pass takes the rounding of the mean off.
     centred = scaled - np.nanmean(scaled, axis=0)
-    centred = np.where(np.isnan(centred), 0.0, centred)
-    norms = np.sqrt((centred**2).sum(axis=0))
-    # What is left of a constant column after rounding is not a signal.
-    flat = norms <= 1e-13 * np.sqrt(len(values))
-    return np.asarray(np.where(flat, 0.0, centred / np.where(flat, 1.0, norms)))
+    centred = np.where(np.isnan(centred), 0.0, centred - np.nanmean(centred, axis=0))
+    flat = constant_columns(values)
+    norms = np.where(flat, 1.0, np.sqrt((centred**2).sum(axis=0)))
+    return np.asarray(np.where(flat, 0.0, centred / norms))
+
+
+def constant_columns(values: Floats) -> npt.NDArray[np.bool_]:
+    """Columns that differ from a constant by rounding alone: two units in the last place."""
+    lowest, highest = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+    with np.errstate(over="ignore"):  # an infinite difference is not small
+        return np.asarray(
+            highest - lowest <= 2 * np.spacing(np.maximum(np.abs(lowest), np.abs(highest)))
+        )
 
 
 def to_integers(values: Floats, bits: int) -> npt.NDArray[np.int64]:
@@ -175,21 +185,72 @@ def to_integers(values: Floats, bits: int) -> npt.NDArray[np.int64]:
 
 def frequency_scales(values: Floats, bits: int) -> npt.NDArray[np.int64]:
     """Power of two per column that brings its largest value below ``2**bits``."""
-    exponents = np.frexp(values.max(axis=0, initial=0.0))[1]
-    return np.asarray(bits - np.maximum(exponents, 1), dtype=np.int64)
+    largest = values.max(axis=0, initial=0.0)
+    exponents: npt.NDArray[np.int64] = np.frexp(largest)[1].astype(np.int64)
+    # Exponents of columns that are not tiny tell no more than that nothing is above 1.
+    tiny = (largest > 0) & (exponents < -_KEPT_EXPONENT)
+    return np.asarray(bits - np.where(tiny, exponents, np.maximum(exponents, 1)), dtype=np.int64)
 
 
-def remarks(table: PartyTable, binned: BinnedTable | None, min_bin_size: int) -> list[str]:
+def variances(values: Floats) -> Floats:
+    """Population variance of every column; missing values are left out."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.asarray(np.nanvar(values, axis=0))
+    if not np.isfinite(found).all():
+        raise ValueProblem(
+            "The variance of a column is larger than any floating-point number.",
+            "Values must stay below about 1e150.",
+            "Divide the column by a power of ten.",
+        )
+    varies = np.nanmin(values, axis=0) < np.nanmax(values, axis=0)
+    if (varies & (found < np.finfo(np.float64).tiny)).any():
+        raise ValueProblem(
+            "The variance of a column is smaller than any floating-point number.",
+            "Values must differ by more than about 1e-150.",
+            "Multiply the column by a power of ten.",
+        )
+    return found
+
+
+def frequency_shares(values: Floats) -> tuple[Floats, int]:
+    """Columns over the roots of their sums, as fractions of a power of two; and its exponent.
+
+    The sum of squares of what they are multiplied with is chi-squared over ``2**exponent``.
+    """
+    first = int(np.frexp(values.max(initial=0.0))[1])
+    scaled = np.ldexp(values, -first)  # sums of the largest numbers stay finite
+    sums = scaled.sum(axis=0)
+    second = int(np.frexp(sums.max(initial=0.0))[1])
+    roots = np.sqrt(np.ldexp(sums, second))
+    shares = np.divide(scaled, roots, out=np.zeros_like(scaled), where=roots > 0)
+    return shares, first + second
+
+
+def remarks(table: PartyTable, binned: BinnedTable | None) -> list[str]:
     """What the result should say about this party's columns; names and counts only."""
     notes = []
     if binned is not None and binned.n_merged.any():
         columns = int((binned.n_merged > 0).sum())
         notes.append(
             f"{table.name}: {int(binned.n_merged.sum())} bins of {columns} features had fewer than "
-            f"{min_bin_size} rows and were merged."
+            f"{binned.smallest} rows and were merged."
         )
     if binned is None:
         missing = sum(bool(column.missing.any()) for column in table.columns)
         if missing:
             notes.append(f"{table.name}: missing values of {missing} features count as their mean.")
+        numbers = [c.values.astype(np.float64) for c in table.columns if c.kind == "numeric"]
+        varying = [v for v in numbers if np.nanmin(v) < np.nanmax(v)]
+        rounded = sum(bool(constant_columns(v[:, None])[0]) for v in varying)
+        notes += [f"{table.name}: {text}" for text in rounding_remarks(rounded)]
     return notes
+
+
+def rounding_remarks(n_features: int) -> list[str]:
+    """What to say of columns whose digits are used up by an offset."""
+    if not n_features:
+        return []
+    return [
+        f"{n_features} features vary by no more than rounding of their values and count as "
+        "constant; subtract a constant from them before they are stored."
+    ]

@@ -53,6 +53,11 @@ class CountsBelow(Message, frozen=True):
     thresholds: PublicArray
 
 
+@message(flow="coordinator -> member", reveals="nothing: asks for masked sizes of classes")
+class ClassSizes(Message, frozen=True):
+    """Asks how many rows each class has, before any count or sum of a column."""
+
+
 @message(
     flow="coordinator -> member",
     reveals="pooled-quantiles: bin edges of the pooled columns",
@@ -115,4 +120,6 @@ def messages_used(params: Params) -> tuple[type[Message], ...]:
         middle = (*binned, Moments) if params.score == "chi2" else binned
     if params.fixed_edges:
         middle = (BinSizes, Tables)
+    if params.checks_classes:
+        middle = (ClassSizes, *middle)
     return (Hello, Greeting, Roster, *middle, MaskedSums, Chosen)

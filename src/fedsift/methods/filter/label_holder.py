@@ -51,17 +51,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.columns.api import ColumnOwner, own_columns
-from fedsift.data.remote_table import is_remote
+from fedsift.crypto.columns.api import BigArray, ColumnOwner, own_columns
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import PartyFailed
 from fedsift.methods.filter import features as local
 from fedsift.methods.filter import messages, scores
-from fedsift.methods.filter import standard_errors as filter_errors
+from fedsift.methods.filter import uncertainty as filter_errors
 from fedsift.methods.filter.feature_holder import FeatureHolder
 from fedsift.methods.filter.messages import column_spec, way_of
+from fedsift.methods.filter.noise import account_of, chosen, sensitivity
 from fedsift.methods.filter.ranking import (
     Params,
     Ranking,
@@ -71,12 +71,14 @@ from fedsift.methods.filter.ranking import (
     rank,
     scores_of_tables,
 )
-from fedsift.methods.filter.release import account_of, chosen, sensitivity
-from fedsift.protocol import Message, Network, Protocol, PublicArray, RemoteRole, Role
-from fedsift.protocol.network import errors_belong_to
+from fedsift.protocol import Message, Network, Protocol, PublicArray, Role, make_role
 from fedsift.protocol.resume import ResumableDriver
+from fedsift.protocol.role import errors_belong_to
 
 Floats = npt.NDArray[np.float64]
+
+_LARGEST_EXPONENT = 1074 + 64
+"""Beyond that of any floating-point number, and of a sum of many."""
 
 
 class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS):
@@ -227,7 +229,15 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
             # 1 / sqrt(class size) per class, so that squares add up to the explained share.
             scale = np.rint(np.ldexp(1 / np.sqrt(self._class_sizes()), messages.SHARE_BITS[1]))
             return indicator * scale.astype(np.int64)
+        if way in ("pearson", "frequency"):
+            deviations = scores.class_deviations(self._codes, self.n_classes)
+            return local.to_integers(deviations, self._deviation_bits(way))
         return indicator
+
+    def _deviation_bits(self, way: str) -> int:
+        if way == "pearson":
+            return scores.deviation_bits(self._n_rows)
+        return messages.SHARE_BITS[1]
 
     def _open(
         self, way: str, owner: ColumnOwner, party: str, offer: messages.Offer, reply: Message
@@ -242,17 +252,21 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         if isinstance(reply, messages.SealedSums):
             exponents = reply.exponents.array(shape=(offer.n_features,))
             sums = owner.open_products(reply.sums, offer.n_features).astype(np.float64)
-            values = self._scores_of_sums(np.ldexp(sums, -exponents[:, None]))
+            values = self._scores_of_sums(sums, -exponents)
             self._keep_errors(party, self._errors_of(values, 1))
             return values
-        assert isinstance(reply, messages.SealedScores)  # noqa: S101 - the network checked the type
-        n_cells = offer.n_cells if way == "impurity" else 1
+        assert isinstance(reply, messages.SealedScores | messages.ScaledScores)  # noqa: S101 - the network checked the type
+        n_cells = offer.n_cells if way in ("impurity", "pearson") else 1
         quadratics = owner.open_quadratics(reply.scores, offer.n_features, n_cells)
         if way == "impurity":
             bits = scores.gini_weight_bits(self._n_rows, fine=self._params.releases)
             weighted = quadratics.astype(np.float64) / float(1 << bits)
             values = scores.gini_from_quadratic(weighted, self._n_rows, centred=self.n_classes == 2)
             plausible = bool(((values > -0.01) & (values < 1.01)).all())
+        elif way in ("pearson", "frequency"):
+            values = self._chi2_of_quadratics(way, party, reply, quadratics)
+            most = self._n_rows * self.n_classes if way == "pearson" else np.inf
+            plausible = bool(((values >= 0) & (values <= most)).all())
         else:
             shares = quadratics.astype(np.float64) / 2.0 ** (2 * sum(messages.SHARE_BITS))
             values = self._f_of_shares(shares)
@@ -261,6 +275,23 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
             raise _implausible(party, "scores outside their possible range")
         self._keep_errors(party, self._errors_of(values, n_cells))
         return values
+
+    def _chi2_of_quadratics(
+        self,
+        way: str,
+        party: str,
+        reply: messages.SealedScores | messages.ScaledScores,
+        quadratics: BigArray,
+    ) -> Floats:
+        exponent = -2 * self._deviation_bits(way)
+        if isinstance(reply, messages.ScaledScores):
+            told = reply.exponent.array(shape=(1,))[0]
+            if not -_LARGEST_EXPONENT <= told <= _LARGEST_EXPONENT:
+                raise _implausible(party, "scores with a scale that no column has")
+            exponent += int(told) - 2 * messages.SHARE_BITS[0]
+        else:
+            exponent -= scores.gini_weight_bits(self._n_rows)
+        return scores.chi2_times_powers(quadratics.astype(np.float64), exponent)
 
     def _scores_of_counts(
         self, owner: ColumnOwner, party: str, offer: messages.Offer, reply: messages.SealedCounts
@@ -272,12 +303,13 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         table = np.concatenate([known, (sizes - known.sum(axis=2))[:, :, None]], axis=2)
         if (table < 0).any() or (table.sum(axis=1) != self._class_sizes()).any():
             raise _implausible(party, "counts that do not add up to the class sizes")
-        self._keep_errors(party, filter_errors.of_tables(table, self._params))
+        self._keep_errors(party, filter_errors.errors_of_tables(table, self._params))
         return scores_of_tables(table, self._params, self._n_rows, noisy=False)
 
-    def _scores_of_sums(self, sums: Floats) -> Floats:
+    def _scores_of_sums(self, sums: Floats, exponents: npt.NDArray[np.int64]) -> Floats:
         if self._params.score == "chi2":
-            return scores.chi2_of_sums(sums, self._class_sizes())
+            return scores.chi2_of_sums(sums, self._class_sizes(), exponents)
+        sums = np.ldexp(sums, exponents[:, None])
         if not self.n_classes:
             # The target column is fixed point too: bring it back to norm 1.
             return self._f_of_shares(np.ldexp(sums[:, 0], -messages.VALUE_BITS) ** 2)
@@ -317,10 +349,10 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
 
     @cached_property
     def _own_bins(self) -> local.BinnedTable | None:
-        """The own table in bins, for scores of bins."""
+        """This party's own table in bins, for scores of bins."""
         if self._table is None or self._params.score not in local.BINNED_SCORES:
             return None
-        return bins_of(self._table, self._params)
+        return bins_of(self._table, self._params, self.n_classes)
 
     def _own_frequencies(self) -> bool:
         return self._table is None or local.are_frequencies(self._table)
@@ -335,7 +367,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         names = list(self._table.feature_names)
         if self._params.fixed_edges:  # nothing is merged, and a single row can make a remark
             return {"names": names, "remarks": []}
-        notes = local.remarks(self._table, self._own_bins, self._params.min_bin_size)
+        notes = local.remarks(self._table, self._own_bins)
         return {"names": names, "remarks": notes}
 
 
@@ -359,17 +391,12 @@ def build_nodes(
     checkpoints: Path | None = None,
 ) -> dict[str, Sequence[Role]]:
     """One node per party: the label holder drives, everybody else holds features."""
-    holder: Role = RemoteRole(LabelHolder)
     own = tables.get(label_holder)
-    if not is_remote(target) and not is_remote(own):
-        holder = LabelHolder(label_holder, own, target, n_rows, params, checkpoints)
+    holder = make_role(LabelHolder, label_holder, own, target, n_rows, params, checkpoints)
     nodes: dict[str, Sequence[Role]] = {label_holder: (holder,)}
     for party, table in tables.items():
         if party != label_holder:
-            role: Role = RemoteRole(FeatureHolder)
-            if not is_remote(table):
-                role = FeatureHolder(table, params, checkpoints)
-            nodes[party] = (role,)
+            nodes[party] = (make_role(FeatureHolder, table, params, checkpoints),)
     return nodes
 
 

@@ -21,6 +21,7 @@ from fedsift.methods.filter import horizontal_messages as messages
 from fedsift.methods.filter.ranking import Params, contingency
 from fedsift.privacy.mechanisms import Accountant
 from fedsift.protocol import MaskedArray, Network, handles
+from fedsift.protocol.policy import check_asked
 from fedsift.protocol.resume import Resumable
 
 Floats = npt.NDArray[np.float64]
@@ -47,19 +48,21 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         self._masks: PairwiseMasks | None = None
         self._codes: list[Integers] = []
         self._chosen: tuple[int, ...] = ()
+        self._sizes_told = not params.checks_classes or self._has_numbers()
+        self._n_bins = 0
         self._sorted: list[Floats] = []
         self.budget = Accountant(params.epsilon or 0.0, params.delta)
 
     @handles(messages.Hello)
     async def greet(self, ask: messages.Hello, net: Network) -> messages.Greeting:
-        """Step 1: the own masking key."""
+        """Step 1: its own masking key."""
         counts = tuple(
             len(c.categories) if c.kind == "categorical" else 0 for c in self._table.columns
         )
         if ask.score in local.NUMERIC_SCORES:
             local.numeric_columns(self._table, ask.score)
         return messages.Greeting(
-            self._key.public,
+            self._key.announce(net, net.members("member")),
             counts,
             self._n_classes(),
             self._has_numbers(),
@@ -69,13 +72,14 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
     @handles(messages.Roster)
     async def meet(self, told: messages.Roster, net: Network) -> None:
         """Step 1: agree on a mask with every other member."""
-        self._masks = PairwiseMasks(net.party, self._key, dict(told.keys))
+        self._masks = self._key.make_masks(net, told.keys, net.members("member"))
 
     @handles(messages.CountsBelow)
     async def counts_below(self, ask: messages.CountsBelow, net: Network) -> messages.MaskedSums:
         """Step 2: values at or below each threshold; the last number counts all present values."""
         self._refuse_exact("values below thresholds")
         thresholds = ask.thresholds.array()
+        check_asked(net.party, net.policy, bins=_width(thresholds))
         columns = self._sorted_columns()
         if len(columns) != len(thresholds):
             raise ParameterError(
@@ -89,10 +93,22 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         ]
         return self._sealed(np.concatenate(counts).tolist(), f"below {ask.step}")
 
+    @handles(messages.ClassSizes)
+    async def class_sizes(self, ask: messages.ClassSizes, net: Network) -> messages.MaskedSums:
+        """Step 2: rows of each class; columns come after the coordinator has looked at them."""
+        if self._params.noisy:
+            self._refuse_exact("rows of classes")
+        self._sizes_told = True
+        assert self._target is not None  # noqa: S101 - scores of classes need a target
+        sizes = np.bincount(self._target.codes, minlength=self._n_classes())
+        return self._sealed(sizes.tolist(), "class sizes")
+
     @handles(messages.BinSizes)
     async def bin_sizes(self, ask: messages.BinSizes, net: Network) -> messages.MaskedSums:
-        """Step 3: cut the own rows at the common edges."""
+        """Step 3: cut its own rows at the common edges."""
+        check_asked(net.party, net.policy, bins=_width(ask.edges.array()) + 1)
         self._codes, width = self._cut(ask)
+        self._n_bins = width
         sizes = [np.bincount(codes, minlength=width) for codes in self._codes]
         if self._params.fixed_edges:  # no bin is merged, and sizes are not told
             sizes = [np.zeros_like(own) for own in sizes]
@@ -102,7 +118,14 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
     @handles(messages.Tables)
     async def tables(self, ask: messages.Tables, net: Network) -> messages.MaskedSums:
         """Step 4: count classes in the merged bins."""
-        plan = ask.merged.array()
+        self._refuse_unknown_classes()
+        plan = ask.merged.array(shape=(self._table.n_columns, self._n_bins))
+        if not 0 <= plan.min() <= plan.max() < ask.n_bins <= self._n_bins:
+            raise ParameterError(
+                f"The coordinator asks for {ask.n_bins} merged bins.",
+                f"This party has {self._n_bins}, and merging makes no more.",
+                "Run the same job at every party.",
+            )
         codes = np.stack([plan[f][c] for f, c in enumerate(self._codes)], axis=1)
         table = contingency(codes, ask.n_bins, self._labels, self._n_classes())
         if self._params.noisy:
@@ -116,17 +139,22 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
     async def moments(self, ask: messages.Moments, net: Network) -> messages.MaskedSums:
         """Step 4: sums per class, squares and products, exact enough to subtract later."""
         self._refuse_exact("sums of values")
+        self._refuse_unknown_classes()
         numbers = local.numeric_columns(self._table, self._params.score)
         n_classes = self._n_classes()
         labels = self._target.codes if self._target and n_classes else _NO_CODES
         target = self._target_column()[0] if self._has_numbers() else _NO_VALUES
-        sums: list[int] = [len(numbers), *np.bincount(labels, minlength=n_classes).tolist()]
+        counts: list[int] = [len(numbers), *np.bincount(labels, minlength=n_classes).tolist()]
+        sums: list[int] = []
         if len(target):
             squares = moments.product_sum(target, target)
-            sums += [moments.encode(moments.exact_sum(target)), moments.encode(squares)]
+            sums += [moments.encode(moments.exact_sum(target)), moments.encode_squares(squares)]
         for column in numbers.T:
-            sums += moments.column_sums(column, labels, n_classes, target)
-        return self._sealed(sums, "moments", limbs=moments.LIMBS)
+            own = moments.column_sums(column, labels, n_classes, target)
+            counts += own[0]
+            sums += own[1]
+        sent = [*moments.pack_counts(counts), *sums]
+        return self._sealed(sent, "moments", limbs=moments.LIMBS)
 
     @handles(messages.Chosen)
     async def choose(self, told: messages.Chosen, net: Network) -> None:
@@ -145,6 +173,15 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
                 f"The coordinator asks for {what}.",
                 "In a run with a budget of privacy this party sends counts between known edges.",
                 "Run the same job at every party.",
+            )
+
+    def _refuse_unknown_classes(self) -> None:
+        """Sizes of classes come first: sums over few rows would tell their values."""
+        if not self._sizes_told:
+            raise ParameterError(
+                "The coordinator asks for counts or sums by class.",
+                "It has to look at the sizes of the classes first.",
+                "Run the same version of fedsift at every party.",
             )
 
     def _sealed(self, values: Sequence[int], context: str, limbs: int = 1) -> messages.MaskedSums:
@@ -198,3 +235,14 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         if self._target.kind == "classes":
             return self._target.codes
         return np.searchsorted(edges, self._target.values, side="left").astype(np.int64)
+
+
+def _width(array: Floats) -> int:
+    """Numbers per column of a table that arrived."""
+    if array.ndim != 2:
+        raise ParameterError(
+            f"The coordinator sent an array of {array.ndim} dimensions.",
+            "Edges are a table with a row per numeric column.",
+            "Run the same job at every party.",
+        )
+    return int(array.shape[1])

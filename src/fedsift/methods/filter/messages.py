@@ -73,8 +73,22 @@ class SealedScores(Message, frozen=True):
 
 @message(
     flow="feature holder -> label holder",
+    reveals="feature-scores: one score per unnamed feature, and the power of two next to the "
+    "largest sum of a column",
+    key="label holder",
+)
+class ScaledScores(Message, frozen=True):
+    """The same for chi2 of frequencies, which has no natural scale."""
+
+    scores: Ciphertexts
+    exponent: PublicArray
+
+
+@message(
+    flow="feature holder -> label holder",
     reveals="bin-counts: bin-by-class counts of unnamed features, bins in secret order",
     key="label holder",
+    optional=True,
 )
 class SealedCounts(Message, frozen=True):
     """Contingency counts, re-randomised, with the sizes of the bins."""
@@ -153,15 +167,19 @@ REPLIES: dict[str, type[Message]] = {
     "impurity": SealedScores,
     "sum": SealedSums,
     "share": SealedScores,
+    "pearson": SealedScores,
+    "frequency": ScaledScores,
 }
 
 
 def way_of(score: str, disclose: str, *, frequencies: bool = False, noisy: bool = False) -> str:
-    """Which products the label holder gets to see: counts, impurities, sums or shares."""
+    """Which products the label holder gets to see: counts and sums, or scores of one kind."""
     if noisy:
         return "noisy"
     if score == "f":
         return "share" if disclose == "scores" else "sum"
+    if score == "chi2" and disclose == "scores":
+        return "frequency" if frequencies else "pearson"
     if score == "chi2" and frequencies:
         return "sum"
     return "impurity" if (score, disclose) == ("gini", "scores") else "count"
@@ -180,6 +198,11 @@ def messages_used(params: Params) -> tuple[type[Message], ...]:
         middle = (EncryptedLabels, *dict.fromkeys(REPLIES[way] for way in sorted(ways)))
     last = (Selected, OwnScores) if params.share_scores else (Selected,)
     return (Introduction, Offer, *middle, *last)
+
+
+def deviation_columns(n_classes: int) -> int:
+    """Columns of deviations from the class shares; of two classes one says all."""
+    return 1 if n_classes == 2 else n_classes
 
 
 def column_spec(
@@ -210,6 +233,15 @@ def column_spec(
         n_columns = 1 if n_classes == 2 else n_classes
         bits, rows = weight_bits + row_bits, 2 * features * cells
         return ColumnSpec(n_rows, n_columns, bits, False, weight_bits, rows, features)
+    if way == "pearson":
+        weight_bits, n_columns = scores.gini_weight_bits(n_rows) + 1, deviation_columns(n_classes)
+        bits = weight_bits + 2 * scores.deviation_bits(n_rows) + (n_rows * n_classes).bit_length()
+        rows = 2 * features * cells
+        return ColumnSpec(n_rows, n_columns, bits, False, weight_bits, rows, features)
+    if way == "frequency":
+        bits = 2 * sum(SHARE_BITS) + 2 + row_bits
+        n_columns = deviation_columns(n_classes)
+        return ColumnSpec(n_rows, n_columns, bits, False, 1, 2 * features, features)
     if way == "sum":
         # A numeric target is one standardised column instead of class indicators.
         bits = VALUE_BITS + row_bits + 1 if n_classes else 2 * VALUE_BITS + 1

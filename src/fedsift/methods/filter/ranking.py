@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,39 +26,30 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Params:
-    """Settings of one run, the same at every party.
+    """Settings of one run, the same at every party; parameters of the selector, and these.
 
     Parameters
     ----------
-    score : {"gini", "f", "mi", "chi2", "iv", "variance"}
-    n_features_to_select : int
-    bins : int, list of edges, or mapping of column name to either
-    min_bin_size : int
-        Smallest bin in rows; smaller ones are merged.
-    disclose : {"scores", "counts"}
-        What the label holder may learn of others' features.
+    min_class_size : int
+        Smallest class of the label in rows; labels with smaller ones are refused.
     scheme : {"bgv", "paillier", "plain"}
     security_bits : int
     target_bins : int
         Quantile classes of a numeric target, for scores that need classes.
-    epsilon, delta : float
-        Budget of differential privacy of every party's own rows; no noise without an epsilon.
-    release_epsilon, release_delta : float
-        Budget of differential privacy of the selection that parties are told; the exact one is
-        told without a release_epsilon.
-    noise_seed : int, optional
-        Makes the noise repeatable, for simulations only: whoever knows it can take the noise off.
     share_scores : bool
         Send each feature holder the scores of its own features.
     seed : int, optional
         Makes the secret orders repeatable, for simulations; by default they come from the
         operating system.
+    noise_seed : int, optional
+        Makes the noise repeatable, in tests only: whoever knows it can take the noise off.
     """
 
     score: str = "gini"
     n_features_to_select: int = 10
     bins: local.BinChoice = 10
     min_bin_size: int = 5
+    min_class_size: int = 1
     disclose: str = "scores"
     scheme: str = "bgv"
     security_bits: int = 128
@@ -80,9 +73,22 @@ class Params:
         return self.release_epsilon is not None
 
     @property
+    def checks_classes(self) -> bool:
+        """Whether parties with different rows add up their classes before anything else."""
+        return self.score != "variance" and not self.noisy
+
+    @property
     def fixed_edges(self) -> bool:
         """Whether neither edges nor numbers of bins may depend on the rows."""
         return self.noisy or self.releases
+
+    def rows_of_bin(self, n_classes: int) -> int:
+        """Rows of a bin at least, whose counts by class are opened: enough to fill every cell.
+
+        A ``min_class_size`` of 1 asks for nothing.
+        """
+        cells = n_classes * self.min_class_size if self.min_class_size > 1 else 1
+        return max(self.min_bin_size, cells)
 
     def noise(self, n_tables: int) -> CountNoise:
         """Noise for the tables of so many features."""
@@ -161,7 +167,7 @@ def plain_scores(
     ``binned`` is the same table, where it was cut before.
     """
     if params.score == "variance":
-        return np.asarray(np.nanvar(local.numeric_columns(table, "variance"), axis=0))
+        return local.variances(local.numeric_columns(table, "variance"))
     codes, n_classes = classes_of(target, params)
     if params.score == "f":
         columns = local.unit_columns(local.numeric_columns(table, "f"))
@@ -175,18 +181,23 @@ def plain_scores(
         return np.minimum(statistic, np.finfo(np.float64).max)
     as_frequencies = local.are_frequencies(table) if frequencies is None else frequencies
     if params.score == "chi2" and as_frequencies and not params.noisy:
-        sums = local.numeric_columns(table, "chi2").T @ np.eye(n_classes)[codes]
-        return scores.chi2_of_sums(sums, np.bincount(codes, minlength=n_classes))
-    binned = binned or bins_of(table, params)
+        values = local.numeric_columns(table, "chi2")
+        # Scores grow with the values: powers of two keep sums of extreme numbers finite.
+        exponents = np.frexp(values.max(axis=0, initial=0.0))[1]
+        sums = np.ldexp(values, -exponents).T @ np.eye(n_classes)[codes]
+        return scores.chi2_of_sums(sums, np.bincount(codes, minlength=n_classes), exponents)
+    binned = binned or bins_of(table, params, n_classes)
     counts = contingency(binned.codes, binned.n_bins, codes, n_classes)
     return scores_of_tables(counts, params, table.n_rows, noisy=False)
 
 
-def bins_of(table: PartyTable, params: Params) -> local.BinnedTable:
+def bins_of(table: PartyTable, params: Params, n_classes: int) -> local.BinnedTable:
     """The table cut into bins as the run wants it."""
     if params.fixed_edges:
         return local.fixed_bins(table, params.bins)
-    return local.bin_table(table, params.bins, params.min_bin_size)
+    opened = params.disclose == "counts"
+    smallest = params.rows_of_bin(n_classes) if opened else params.min_bin_size
+    return local.bin_table(table, params.bins, smallest)
 
 
 def contingency(
@@ -207,7 +218,8 @@ def classes_of(target: Target | None, params: Params) -> tuple[npt.NDArray[np.in
     if params.score == "f":
         return np.empty(0, dtype=np.int64), 0
     edges = binning.quantile_edges(target.values, params.target_bins)
-    cut = binning.merge_small(binning.cut(target.values, edges), 1, ordered=True)
+    raw = binning.cut(target.values, edges)
+    cut = binning.merge_small(raw, params.min_class_size, ordered=True)
     if cut.n_bins < 2:
         raise ParameterError(
             "The numeric target has too few distinct values to be cut into classes.",
@@ -215,3 +227,48 @@ def classes_of(target: Target | None, params: Params) -> tuple[npt.NDArray[np.in
             "Use score='f', or pass the target as classes.",
         )
     return cut.codes, cut.n_bins
+
+
+class ScoreName(str):
+    """The name of a score; called, it evaluates the fitted selector it belongs to.
+
+    Filters have a parameter ``score``, and scikit-learn calls a method of that name.
+    """
+
+    _owner: weakref.ref[Any] | None = None
+
+    def __call__(self, X: Any, y: Any = None) -> float:
+        """Mean score of the selected features on other rows; higher is better."""
+        owner = self._owner() if self._owner is not None else None
+        if owner is None:
+            raise TypeError(f"{str(self)!r} does not belong to an estimator")
+        score: float = owner._score_rows(X, y)
+        return score
+
+    def __deepcopy__(self, memo: Any) -> ScoreName:
+        # clone() demands that the constructor keeps the very object it gets.
+        return ScoreName(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ScoreName, (str(self),)
+
+
+class ScoreParameter:
+    """Descriptor that stores the given name and hands it out bound to its estimator."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        name = instance.__dict__["score"]
+        if isinstance(name, ScoreName):
+            name._owner = weakref.ref(instance)
+        return name
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        if isinstance(value, ScoreName):
+            # Another estimator's name is copied; its own one, or a clone's, is kept as it is.
+            taken = value._owner is not None and value._owner() is not instance
+            value = ScoreName(value) if taken else value
+        elif isinstance(value, str):
+            value = ScoreName(value)
+        instance.__dict__["score"] = value

@@ -13,6 +13,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.errors import ValueProblem
+
 Floats = npt.NDArray[np.float64]
 
 LOWER_IS_BETTER = frozenset({"gini"})
@@ -111,18 +113,61 @@ def regression_f(squared_correlation: npt.ArrayLike, n_samples: int) -> Floats:
     return anova_f(squared_correlation, n_samples, 2)
 
 
-def chi2_of_sums(class_sums: npt.ArrayLike, class_sizes: npt.ArrayLike) -> Floats:
+def chi2_of_sums(
+    class_sums: npt.ArrayLike, class_sizes: npt.ArrayLike, exponents: npt.ArrayLike = 0
+) -> Floats:
     """Chi-squared of non-negative features read as frequencies, as scikit-learn defines it.
 
-    ``class_sums`` has shape (n_features, n_classes).
+    ``class_sums`` has shape (n_features, n_classes), and is to be multiplied with two to the power
+    of ``exponents``; so is the score, which grows in proportion.
     """
     observed = np.asarray(class_sums, dtype=np.float64)
     sizes = np.asarray(class_sizes, dtype=np.float64)
     expected = observed.sum(axis=1, keepdims=True) * (sizes / sizes.sum())
     squares = (observed - expected) ** 2
-    return np.asarray(
-        np.divide(squares, expected, out=np.zeros_like(squares), where=expected > 0).sum(axis=1)
-    )
+    found = np.divide(squares, expected, out=np.zeros_like(squares), where=expected > 0).sum(axis=1)
+    return chi2_times_powers(found, exponents)
+
+
+def chi2_times_powers(found: Floats, exponents: npt.ArrayLike) -> Floats:
+    """Chi-squared of scaled columns times two to the power of ``exponents``, if a float can be."""
+    with np.errstate(over="ignore"):
+        values = np.asarray(np.ldexp(found, exponents))
+    if not np.isfinite(values).all():
+        raise ValueProblem(
+            "The chi2 of a column is larger than any floating-point number.",
+            "Values that are read as frequencies must stay below about 1e300.",
+            "Divide the column by a power of ten.",
+        )
+    return values
+
+
+def class_deviations(codes: npt.NDArray[np.int64], n_classes: int) -> Floats:
+    """Columns whose squared sums over rows make chi-squared of both kinds.
+
+    ``(indicator - share) / sqrt(share)`` per class. A column x of frequencies has
+    ``chi2 = sum_k (x . z_k)^2 / sum(x)``; with bins, x is the indicator of each. Two classes need
+    one column, because their deviations are opposite.
+
+    Examples
+    --------
+    >>> class_deviations(np.array([0, 1]), 2)
+    array([[ 1.],
+           [-1.]])
+    """
+    shares = np.bincount(codes, minlength=n_classes) / len(codes)
+    if n_classes == 2:
+        scale = np.sqrt(shares[:1] * shares[1:])
+        deviations = (codes == 0)[:, None] - shares[:1]
+    else:
+        scale = np.sqrt(shares)
+        deviations = np.eye(n_classes)[codes] - shares
+    return np.asarray(np.divide(deviations, scale, out=np.zeros_like(deviations), where=scale > 0))
+
+
+def deviation_bits(n_samples: int) -> int:
+    """Fraction bits of deviations that keep the chi-squared of bins to six digits."""
+    return math.ceil(math.log2(max(2, n_samples)) / 2) + 16
 
 
 def explained_share(class_sums: npt.ArrayLike, class_sizes: npt.ArrayLike) -> Floats:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """FPSO-FS: particle swarms search a common subset, for parties with different rows."""
 
+from fedsift.methods.fpso.parameters import PARAMETERS
 from fedsift.methods.spec import Attacks, Demo, MethodSpec, Missing, Pooled
 
 METHOD = MethodSpec(
@@ -10,14 +11,7 @@ METHOD = MethodSpec(
     selects="features",
     selector="fedsift.methods.fpso.selector:FPSOSelector",
     protocols={"horizontal": "fedsift.methods.fpso.third_party:PROTOCOL"},
-    accepts={
-        "n_features_to_select": (int, float, str),
-        "epsilon": (int, float),
-        "delta": (int, float),
-        "n_blocks": (int,),
-        "n_votes": (int,),
-    },
-    python_only=(),
+    parameters=PARAMETERS,
     packages=(),
     neutral={"horizontal": "third-party"},
     cost_model="fedsift.methods.fpso.costs:expect_fpso",

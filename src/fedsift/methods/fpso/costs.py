@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from fedsift.costs.counting import count_run, extrapolate
+from fedsift.costs.counting import count_run, extrapolate, sample_federation
 from fedsift.costs.counts import Counts, Expected
-from fedsift.costs.sample import sample_federation
 from fedsift.data import Federation
-from fedsift.data.remote_table import is_remote
+from fedsift.data.federation import is_remote
 from fedsift.methods.fpso import swarm
 from fedsift.methods.fpso.block_votes import N_PARTICLES, N_STEPS
 from fedsift.methods.fpso.local_search import Params, fewest_rows
@@ -33,11 +32,11 @@ def expect_fpso(selector: Any, federation: Federation, params: Params) -> Expect
     few = sample_federation(federation, n_rows)
     if params.noisy:
         voting = clone(selector).set_params(n_blocks=FEWEST_BLOCKS)
-        counts = count_run(voting._prepare(few).nodes)
+        counts = count_run(voting._prepare(few, simulated=True).nodes)
         _count_votes(counts, federation, params)
     else:
         shorter = [clone(selector).set_params(n_iterations=1, n_rounds=n) for n in (1, 2)]
-        one, two = (count_run(run._prepare(few).nodes) for run in shorter)
+        one, two = (count_run(run._prepare(few, simulated=True).nodes) for run in shorter)
         steps = params.n_iterations * params.n_rounds
         counts = extrapolate(one, two, params.n_rounds if params.mode == "rounds" else steps)
         _count_subsets(counts, federation, params)

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,35 +23,24 @@ from fedsift.privacy.mechanisms import CELLS_CHANGED, CountNoise
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
+ACCURACY_STEPS = 1024
+"""Accuracies leave a party in these steps: finer than chance on a few thousand rows."""
+
 
 @dataclass(frozen=True)
 class Params:
-    """Settings of one run, the same at every party.
+    """Settings of one run, the same at every party; parameters of the selector, and these.
 
     Parameters
     ----------
     max_features : int, optional
         Largest subset; any size if missing.
-    n_particles, n_iterations, n_rounds : int
-        Swarm size, steps per round, rounds.
-    integration : {"mean", "max-min"}
-    aggregation : {"masked", "third-party"}
-    mode : {"rounds", "federated-fitness"}
-    k, n_folds : int
-        Neighbours and inner folds of the fitness.
-    classifier : scikit-learn classifier, optional
-        Replaces the nearest neighbours, more slowly.
-    decoding : {"threshold", "random"}
-        How positions become subsets.
+    n_folds : int
+        Inner folds of the fitness.
     protected : bool
         False sends sums without masks (``security="plain"``).
-    epsilon, delta : float
-        Budget of differential privacy of every party's own rows. With an epsilon blocks of rows
-        vote (`methods.fpso_votes`), and nothing else is told.
-    n_blocks, n_votes : int, optional
-        Blocks of every party, and features that each of them votes for.
     noise_seed : int, optional
-        Makes the noise repeatable, for simulations only: whoever knows it can take the noise off.
+        Makes the noise repeatable, in tests only: whoever knows it can take the noise off.
     """
 
     max_features: int | None = None
@@ -156,8 +147,13 @@ def fitness_over(
 ) -> subset_fitness.SubsetFitness:
     """What subsets are judged by on these rows; draws folds even if the answer is known."""
     folds = subset_fitness.stratified_folds(y, params.n_folds, rng)
-    if known is not None:
-        return known
+    return fitness_with(X, y, params, folds) if known is None else known
+
+
+def fitness_with(
+    X: Floats, y: Integers, params: Params, folds: Integers
+) -> subset_fitness.SubsetFitness:
+    """As :func:`fitness_over`, with folds that were drawn before."""
     if params.classifier is None:
         return subset_fitness.KnnFitness(X, y, folds, params.k)
     return subset_fitness.ClassifierFitness(X, y, folds, params.classifier)
@@ -222,3 +218,22 @@ def _check_rows(table: PartyTable, params: Params) -> None:
 def generator(seed: int | None, party: str) -> np.random.Generator:
     """Randomness of one party: other parties with the same seed draw other numbers."""
     return np.random.default_rng(None if seed is None else [seed, *party.encode()])
+
+
+def digest_of(told: npt.NDArray[Any] | None) -> str:
+    """What the third party told: masks of this context cancel if it told everybody the same."""
+    return "nothing" if told is None else hashlib.sha256(told.tobytes()).hexdigest()
+
+
+def shortfalls_of(steps: Integers) -> Integers:
+    """For every subset and level zero, or a random number where the level is missed.
+
+    The sum over all parties is zero up to the smallest accuracy and random above it, however
+    many parties stay below: who and how many they are does not show. A last zero shows that the
+    masks cancel.
+    """
+    missed = steps[:, None] < np.arange(1, ACCURACY_STEPS + 1)
+    noise = np.frombuffer(secrets.token_bytes(8 * missed.size), dtype=np.int64).reshape(
+        missed.shape
+    )
+    return np.append(np.where(missed, noise, 0), 0)

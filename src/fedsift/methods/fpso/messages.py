@@ -43,17 +43,28 @@ class SearchWanted(Message, frozen=True):
 
 @message(
     flow="participant -> third party",
+    reveals="unnamed-subsets: which columns serve each party best, without saying whose is whose",
+)
+class UnnamedSubset(Message, frozen=True):
+    """Private best subset X_i of a round, as what it adds to sums under pairwise masks."""
+
+    summands: MaskedArray
+
+
+@message(
+    flow="participant -> third party",
     reveals="local-subset: which columns serve this party best",
+    optional=True,
 )
 class LocalSubset(Message, frozen=True):
-    """Private best subset X_i of a round."""
+    """The same openly, as the paper's trusted third party gets it."""
 
     mask: PublicArray
 
 
 @message(
     flow="third party -> participant",
-    reveals="local-subset: which columns serve each party best, without saying whose is whose",
+    reveals="unnamed-subsets: which columns serve each party best, without saying whose is whose",
     about="participant",
 )
 class Candidates(Message, frozen=True):
@@ -101,6 +112,7 @@ class MaskedShortfalls(Message, frozen=True):
 @message(
     flow="participant -> third party",
     reveals="accuracies: the party's own accuracy with each subset",
+    optional=True,
 )
 class Accuracies(Message, frozen=True):
     """Open accuracies, as the paper's trusted third party gets them."""
@@ -119,7 +131,7 @@ class VotesWanted(Message, frozen=True):
     "from every party",
 )
 class NoisyVotes(Message, frozen=True):
-    """Votes of the own blocks for every column, with noise, under pairwise masks."""
+    """Votes of its own blocks for every column, with noise, under pairwise masks."""
 
     votes: MaskedArray
 
@@ -130,10 +142,9 @@ class NoisyVotes(Message, frozen=True):
     about="participant",
 )
 class GlobalSubset(Message, frozen=True):
-    """X*, and whether it was the receiver's own."""
+    """X*."""
 
     mask: PublicArray
-    own: bool
 
 
 MESSAGES = (*messages_in(__name__), *SIGNALS.messages)

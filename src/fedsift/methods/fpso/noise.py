@@ -4,19 +4,18 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from fedsift.data import Federation
-from fedsift.data.remote_table import local_only
+from fedsift.data.federation import local_only
 from fedsift.errors import ParameterError
+from fedsift.methods.execution import with_prices
 from fedsift.methods.fpso.local_search import Params
-from fedsift.methods.fpso.votes import FEWEST_BLOCKS, Elected, number_of_blocks
-from fedsift.methods.release import with_prices
-from fedsift.privacy.mechanisms import Accountant, check_budget
+from fedsift.methods.fpso.votes import Elected, number_of_blocks
+from fedsift.privacy.mechanisms import Accountant
 from fedsift.result import SelectionResult
 
 _NOT_WITH_VOTES = {"mode": "rounds", "integration": "mean", "aggregation": "masked"}
@@ -25,22 +24,12 @@ _NOT_WITH_VOTES = {"mode": "rounds", "integration": "mean", "aggregation": "mask
 def check_votes(settings: dict[str, Any]) -> None:
     """Refuse settings that mean nothing, or would tell more than noisy votes."""
     epsilon = settings["epsilon"]
-    check_budget(epsilon, settings["delta"])
-    for name, least in (("n_blocks", FEWEST_BLOCKS), ("n_votes", 1)):
-        value = settings[name]
-        if value is None:
-            continue
-        if epsilon is None:
+    for name in ("n_blocks", "n_votes"):
+        if settings[name] is not None and epsilon is None:
             raise ParameterError(
-                f"{name}={value!r} without an epsilon.",
+                f"{name}={settings[name]!r} without an epsilon.",
                 "Blocks of rows vote in runs with differential privacy only.",
                 f"Give an epsilon, or leave {name} out.",
-            )
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-            raise ParameterError(
-                f"{name}={value!r}.",
-                f"A whole number of at least {least} is needed, or None.",
-                f"Pass {name}={least} or more, or leave it out.",
             )
     if epsilon is None:
         return

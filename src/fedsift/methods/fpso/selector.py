@@ -4,73 +4,25 @@
 
 from __future__ import annotations
 
-import numbers
-
 import numpy as np
 from sklearn.base import is_classifier
 
-from fedsift.data import Federation, split_horizontal
 from fedsift.errors import ParameterError
-from fedsift.methods.base import number_to_select, scores_in_order
-from fedsift.methods.checks import check_choices
-from fedsift.methods.execution import PreparedRun, build_result, policies_for, rows_of
-from fedsift.methods.fpso import swarm
+from fedsift.methods.base import MethodSelector, number_or_auto, params_of
+from fedsift.methods.checks import ResultNeeds
+from fedsift.methods.execution import build_result, refuse_too_much
+from fedsift.methods.fpso import METHOD
 from fedsift.methods.fpso import third_party as fpso
 from fedsift.methods.fpso.local_search import Params, fewest_rows
 from fedsift.methods.fpso.noise import check_votes, vote_notes, vote_warnings, with_votes
 from fedsift.methods.fpso.votes import FEWEST_BLOCKS, FEWEST_ROWS
-from fedsift.methods.needs import ResultNeeds
-from fedsift.methods.running import MethodSelector
+from fedsift.privacy.draws import noise_seed, private_seed
 
 _ROUNDS_ONLY = {"n_particles", "n_iterations", "n_rounds", "integration", "aggregation", "mode"}
 
 
-class FPSOSelector(MethodSelector):
+class FPSOSelector(MethodSelector, method=METHOD):
     """Select the subset of features that classifies best at all parties.
-
-    Parameters
-    ----------
-    n_features_to_select : "auto", int or float
-        ``auto`` lets the search decide; a number or share is the largest size allowed.
-    n_particles, n_iterations, n_rounds : int
-        Swarm size, steps per round, and rounds of exchange.
-    integration : {"mean", "max-min"}
-        Take the subset with the best mean accuracy, or with the best worst one.
-    aggregation : {"masked", "third-party"}
-        ``third-party`` shows the third party every accuracy, as the paper does.
-    mode : {"rounds", "federated-fitness"}
-        ``rounds`` exchanges the best subsets after every round (the paper); ``federated-fitness``
-        runs one swarm at the third party, judged by masked means.
-    k : int
-        Neighbours of the classifier that judges a subset.
-    classifier : scikit-learn classifier, optional
-        Judges subsets instead of nearest neighbours, much more slowly.
-    decoding : {"threshold", "random"}
-        A position above one half chooses a feature, or one above a random number (the paper).
-    epsilon : float, optional
-        Differential privacy: every party's rows vote in disjoint blocks, noise is added before the
-        votes leave, and no accuracy and no subset does. ``mode``, ``integration`` and
-        ``aggregation`` mean nothing then. All that a party reveals about one row, its label
-        included, stays within this budget.
-    delta : float
-        0 for pure differential privacy; a tiny one allows for less noise where blocks cast many
-        votes.
-    n_blocks : int, optional
-        Blocks of every party. By default they have 20 rows, or 10 for every class if that is more.
-    n_votes : int, optional
-        Features that a block votes for at most; by default about the square root of
-        ``n_features_to_select``, or of a quarter of all features if that is ``auto``. With
-        ``auto``, features with more than an equal share of all votes are selected.
-    checkpoint : path, optional
-        Directory in which every party keeps its own state while the run goes on. If it holds an
-        interrupted run of the same job, ``fit`` continues there.
-    parties : int or array of row owners
-        How to split arrays; ignored when ``fit`` gets a federation.
-    security : {"secure", "plain"}
-    policy : Policy, dict of party to Policy, or None
-    random_state : int, RandomState or None
-        Seeds the simulated split, searches, and the noise of a simulation. Between organisations
-        noise never follows a seed.
 
     Attributes
     ----------
@@ -134,21 +86,6 @@ class FPSOSelector(MethodSelector):
         self.policy = policy
         self.random_state = random_state
 
-    def fit(self, X, y=None):
-        """Run FPSO-FS.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), DataFrame, or horizontal Federation
-        y : array-like of shape (n_samples,)
-            Classes; the federation brings its own.
-
-        Returns
-        -------
-        self : FPSOSelector
-        """
-        return self.run(X, y)
-
     def keep_result(self, prepared, outcome, facts):
         """Fitted attributes: the common subset, and what parties at home found for themselves."""
         federation, params = prepared.federation, prepared.params
@@ -156,7 +93,6 @@ class FPSOSelector(MethodSelector):
         facts = {party: known for party, known in facts if "kept" in known}
         names = next(iter(federation.tables.values())).feature_names
         chosen = [name for name, use in zip(names, outcome.value.mask, strict=True) if use]
-        self.support_ = federation.original_support(dict.fromkeys(federation.tables, chosen))
         self.party_support_ = {party: fact["kept"].copy() for party, fact in facts.items()}
         self.accuracy_ = outcome.value.accuracy
         if params.noisy:
@@ -166,18 +102,19 @@ class FPSOSelector(MethodSelector):
         self.history_ = sorted(own + outcome.value.history, key=lambda e: (e["step"], e["party"]))
         keeping = [party for party, fact in facts.items() if fact["keeps_own"]]
         notes = [f"{party}: its own subset is better on its own rows." for party in keeping]
-        self.result_ = build_result(
+        result = build_result(
             federation,
             prepared,
             outcome,
             selected=dict.fromkeys(federation.tables, chosen),
             participants={party: fact["accuracy"] for party, fact in facts.items()},
-            parameters=_shown(params),
+            parameters=self._shown(params),
             crypto="masked sums" if self.aggregation == "masked" else "none",
             seed=params.seed,
             history=[*self.history_, _found(outcome.value, names)],
             warnings=notes,
         )
+        self._keep_selection(federation, result)
 
     def _take_votes(self, federation, prepared, params, outcome, chosen):
         """The result of noisy votes: nothing that a party knows about its own rows is in it."""
@@ -193,126 +130,85 @@ class FPSOSelector(MethodSelector):
             selected=dict.fromkeys(parties, chosen),
             scores=dict.fromkeys(parties, votes),
             ranking=dict.fromkeys(parties, ranks),
-            parameters=_shown(params),
+            parameters=self._shown(params),
             crypto="masked sums",
             seed=params.seed,
             warnings=vote_warnings(elected, params, len(parties)),
         )
-        self.result_ = with_votes(result, federation, params)
-        self.votes_ = scores_in_order(federation, self.result_.scores).astype(int)
+        self._keep_selection(federation, with_votes(result, federation, params))
+        self.votes_ = self.scores_.astype(int)
         self.history_ = []
 
     def _prepare(self, X, y=None, *, simulated=False):
-        self._check_choices()
-        check_votes(self.get_params(deep=False))
-        federation = self._rows_federation(X, y)
-        if federation.setting != "horizontal":
-            raise ParameterError(
-                "The federation is vertical.",
-                "FPSO-FS needs parties with different rows of the same columns.",
-                "Use Federation.horizontal, or another method.",
-            )
-        auto = isinstance(self.n_features_to_select, str) and self.n_features_to_select == "auto"
-        params = Params(
-            max_features=(
-                None if auto else number_to_select(self.n_features_to_select, federation.n_features)
-            ),
-            n_particles=int(self.n_particles),
-            n_iterations=int(self.n_iterations),
-            n_rounds=int(self.n_rounds),
-            integration=self.integration,
-            aggregation=self.aggregation,
-            mode=self.mode,
-            k=int(self.k),
-            classifier=self.classifier,
-            decoding=self.decoding,
+        given = self._checked()
+        self._check_classifier()
+        check_votes(given)
+        federation = self._federate(
+            X, y, horizontal=True, fewest=self._fewest_rows(given), task="classification"
+        )
+        self._check_federation(federation)
+        refuse_too_much(
+            self.policy,
+            federation,
+            groups=self.n_particles,
+            epochs=self.n_iterations * self.n_rounds,
+        )
+        params = params_of(
+            Params,
+            given,
+            max_features=number_or_auto(given["n_features_to_select"], federation.n_features),
             protected=self.security == "secure",
-            seed=self._seed(),
-            epsilon=None if self.epsilon is None else float(self.epsilon),
-            delta=float(self.delta),
-            n_blocks=None if self.n_blocks is None else int(self.n_blocks),
-            n_votes=None if self.n_votes is None else int(self.n_votes),
-            noise_seed=self._seed() if simulated else None,
+            seed=private_seed(self._seed(), simulated=simulated),
+            noise_seed=noise_seed(self._seed()),
         )
         nodes = fpso.build_nodes(
             federation.tables, federation.targets, params, checkpoints=self._checkpoints()
         )
-        bits = 128 if params.protected and self.aggregation == "masked" else 0
-        return PreparedRun(
-            protocol=fpso.PROTOCOL,
-            nodes=nodes,
-            used=fpso.messages_used(params),
-            security_bits=bits,
-            federation=federation,
-            params=params,
-            policies=policies_for(self.policy, tuple(nodes)),
+        more = {} if self.aggregation == "masked" else {"security_bits": 0}
+        return self._prepared(
+            federation,
+            params,
+            fpso.PROTOCOL,
+            nodes,
+            fpso.messages_used(params),
             notes=vote_notes(federation, params),
-            rows=rows_of(federation),
             epsilon=params.epsilon,
             release_epsilon=params.epsilon,  # noisy votes cover labels, and so the selection
+            **more,
         )
 
     def _asked(self, setting):
         return ResultNeeds(remarks=self.epsilon is None)
 
-    def _rows_federation(self, X, y):
-        if isinstance(X, Federation):
-            self._adopt_federation(X)
-            return X
-        X, y = self._check_arrays(X, y, needs_y=True)
-        parties = self.parties
-        if isinstance(parties, numbers.Integral):
-            fewest = fewest_rows(Params.n_folds, int(self.k))
-            if self.epsilon is not None:
-                fewest = (self.n_blocks or FEWEST_BLOCKS) * max(FEWEST_ROWS, fewest)
-            parties = max(2, min(int(parties), len(X) // fewest))
-        return split_horizontal(
-            X, y, parties, random_state=self._seed() or 0, task="classification"
-        )
+    def _fewest_rows(self, given):
+        """Rows that a party of a simulation needs."""
+        fewest = fewest_rows(Params.n_folds, given["k"])
+        if given["epsilon"] is None:
+            return fewest
+        return (given["n_blocks"] or FEWEST_BLOCKS) * max(FEWEST_ROWS, fewest)
 
-    def _check_choices(self):
-        choices = {
-            "integration": ("mean", "max-min"),
-            "aggregation": ("masked", "third-party"),
-            "mode": ("rounds", "federated-fitness"),
-            "decoding": swarm.DECODINGS,
-            "security": ("secure", "plain"),
-        }
-        check_choices({name: (getattr(self, name), choices[name]) for name in choices})
+    def _check_classifier(self):
         if self.classifier is not None and not is_classifier(self.classifier):
             raise ParameterError(
                 f"classifier is a {type(self.classifier).__name__}.",
                 "A scikit-learn classifier is needed to judge subsets.",
                 "Pass an estimator such as GaussianNB(), or None for nearest neighbours.",
             )
-        for name in ("n_particles", "n_iterations", "n_rounds", "k"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < 1:
-                raise ParameterError(
-                    f"{name}={value!r}.",
-                    "A positive whole number is needed.",
-                    f"Pass {name}=1 or more.",
-                )
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
+    def _shown(self, params):
+        """Settings of the result; what the other way of searching needs says nothing about it."""
+        left_out = _ROUNDS_ONLY if params.noisy else {"n_blocks", "n_votes"}
+        judge = self.classifier
+        return self._settings(
+            params,
+            without=left_out | {"epsilon", "delta"},
+            max_features=params.max_features,
+            n_folds=params.n_folds,
+            classifier="k nearest neighbours" if judge is None else type(judge).__name__,
+        )
 
 
 def _found(winner, names):
     """In how many subsets every feature was: the third party has seen them all."""
     found = dict(zip(names, winner.found_in, strict=True))
     return {"found_in": found, "n_subsets": winner.n_subsets}
-
-
-def _shown(params):
-    """Settings as JSON."""
-    left_out = {"seed", "protected", "classifier", "noise_seed", "epsilon", "delta"}
-    # What the other way of searching needs says nothing about this one.
-    left_out |= _ROUNDS_ONLY if params.noisy else {"n_blocks", "n_votes"}
-    shown = {k: v for k, v in vars(params).items() if k not in left_out}
-    judge = (
-        "k nearest neighbours" if params.classifier is None else type(params.classifier).__name__
-    )
-    return {**shown, "classifier": judge}

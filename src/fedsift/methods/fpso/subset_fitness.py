@@ -32,7 +32,8 @@ class SubsetFitness(ABC):
     runs that ask in another order get the same numbers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folds: Integers) -> None:
+        self.folds = folds
         self._known: dict[bytes, int] = {}
         self.n_lookups = self.n_hits = 0
 
@@ -83,7 +84,7 @@ class KnnFitness(SubsetFitness):
     """
 
     def __init__(self, X: Floats, y: Integers, folds: Integers, k: int) -> None:
-        super().__init__()
+        super().__init__(folds)
         n_rows, n_features = X.shape
         columns: Singles = np.ascontiguousarray(scaled(X).T, dtype=np.float32)
         numbers = np.unique(folds)
@@ -163,8 +164,8 @@ class ClassifierFitness(SubsetFitness):
     """The same count with any scikit-learn classifier: one fit per fold, so much slower."""
 
     def __init__(self, X: Floats, y: Integers, folds: Integers, classifier: Any) -> None:
-        super().__init__()
-        self._X, self._y, self._folds = scaled(X), y, folds
+        super().__init__(folds)
+        self._X, self._y = scaled(X), y
         self._classifier = classifier
 
     def _evaluate(self, masks: Masks) -> list[int]:
@@ -174,8 +175,8 @@ class ClassifierFitness(SubsetFitness):
         from sklearn.base import clone
 
         total = 0
-        for fold in np.unique(self._folds):
-            test = self._folds == fold
+        for fold in np.unique(self.folds):
+            test = self.folds == fold
             known = self._y[~test]
             if len(known) and (known == known[0]).all():
                 # Many classifiers refuse a single class; there is only one answer anyway.

@@ -25,7 +25,6 @@ GUIDED_PARTICLES = 8
 GUIDANCE = 0.8
 """Pull of the global subset (alpha; the paper gives no value)."""
 
-DECODINGS = ("threshold", "random")
 
 Fitness = Callable[[Masks], npt.NDArray[np.generic]]
 

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.crypto.identity import addressed
 from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs, unmask_sum
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
@@ -132,13 +133,14 @@ class Voter(Role, name="participant"):
 
     @handles(messages.Hello)
     async def greet(self, ask: messages.Hello, net: Network) -> messages.Greeting:
-        """Step 1: offer the own masking key."""
-        return messages.Greeting(self._key.public, self._table.n_columns)
+        """Step 1: offer its own masking key."""
+        key = self._key.announce(net, net.members("participant"))
+        return messages.Greeting(key, self._table.n_columns)
 
     @handles(messages.Roster)
     async def meet(self, told: messages.Roster, net: Network) -> None:
         """Step 1: agree on a mask with every other participant."""
-        self._masks = PairwiseMasks(net.party, self._key, told.keys)
+        self._masks = self._key.make_masks(net, told.keys, net.members("participant"))
 
     @handles(messages.VotesWanted)
     async def cast(self, ask: messages.VotesWanted, net: Network) -> messages.NoisyVotes:
@@ -162,7 +164,7 @@ class Voter(Role, name="participant"):
     def facts(self) -> dict[str, Any]:
         """The subset this party would use: the common one, or what its own blocks voted for.
 
-        Both are tried on the own rows, and nobody is told which one was better.
+        Both are tried on this party's rows, and nobody learns which one was better.
         """
         assert self._common is not None  # noqa: S101 - every run ends with a selection
         own = block_votes.chosen(self._votes, self._params.max_features)
@@ -196,11 +198,11 @@ class VoteCounter(DrivingRole, name="third party"):
         parties = net.members("participant")
         greetings = await net.ask("participant", messages.Hello(), messages.Greeting)
         keys = {party: g.key for party, g in zip(parties, greetings, strict=True)}
-        await net.tell("participant", messages.Roster(keys))
+        await net.tell("participant", {p: messages.Roster(addressed(keys, p)) for p in keys})
         n_features = same_columns(greetings)
         replies = await net.ask("participant", messages.VotesWanted(), messages.NoisyVotes)
         parts = [reply.votes.array(shape=(n_features, 1)) for reply in replies]
         votes = np.array(unmask_sum(parts), dtype=np.int64)
         mask = block_votes.chosen(votes, self._params.max_features)
-        await net.tell("participant", messages.GlobalSubset(PublicArray.of(mask), own=False))
+        await net.tell("participant", messages.GlobalSubset(PublicArray.of(mask)))
         return Elected(mask, votes)

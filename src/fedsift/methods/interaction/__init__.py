@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interaction-based selection: relevance and pairwise interaction of features."""
 
+from fedsift.methods.interaction.parameters import PARAMETERS
 from fedsift.methods.spec import Attacks, Demo, MethodSpec, Missing, Pooled
 
 METHOD = MethodSpec(
@@ -10,8 +11,7 @@ METHOD = MethodSpec(
     selects="features",
     selector="fedsift.methods.interaction.selector:InteractionSelector",
     protocols={"vertical": "fedsift.methods.interaction.label_owner:PROTOCOL"},
-    accepts={"n_features_to_select": (int, float, str)},
-    python_only=(),
+    parameters=PARAMETERS,
     packages=(),
     neutral={"vertical": "cloud"},
     cost_model="fedsift.methods.interaction.costs:expect_interaction",

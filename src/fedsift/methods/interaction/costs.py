@@ -8,9 +8,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from fedsift.costs.counting import Nodes, count_run, extrapolate
+from fedsift.costs.counting import Nodes, count_run, extrapolate, sample_federation
 from fedsift.costs.counts import Counts, Expected
-from fedsift.costs.sample import sample_federation
 from fedsift.crypto.products.plan import ProductPlan, plan_products
 from fedsift.data import Federation
 from fedsift.methods.interaction import measures
@@ -33,7 +32,7 @@ def expect_interaction(selector: Any, federation: Federation, params: Params) ->
 
     def nodes(n_selected: int) -> Nodes:
         run = clone(selector).set_params(n_features_to_select=n_selected)
-        roles: Nodes = run._prepare(few).nodes
+        roles: Nodes = run._prepare(few, simulated=True).nodes
         return roles
 
     def count(n_selected: int) -> Counts:

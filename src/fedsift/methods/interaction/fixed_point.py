@@ -53,7 +53,7 @@ class Scales:
     scalar_bits : int
         Fraction bits of the factors an owner makes of its entropies.
     inner_bits : int
-        Fraction bits of the polynomials' coefficients (second stage).
+        Fraction bits of the polynomials' coefficients (second phase).
     relevance_bits, weight_bits : int
         Fraction bits of what the label owner opens.
     result_bits : int
@@ -178,19 +178,19 @@ class LabelPlan:
         self.relevance_factors = _rounded(relevance)
 
     def relevance(self, opened: BigArray) -> Floats:
-        """What the opened numbers of stage 1 stand for."""
+        """What the opened numbers of phase 1 stand for."""
         values = to_reals(opened, self.scales.relevance_bits)
         if self.measure == "miw":
             return values
         return np.asarray(2.0 * values / self._label_entropy)
 
     def gains(self, opened: BigArray) -> Floats:
-        """Gains from the opened numbers of stage 2, as they are."""
+        """Gains from the opened numbers of phase 2, as they are."""
         half = 0.5 if self.measure == "miw" else 1.0
         return np.asarray(half * to_reals(opened, self.scales.weight_bits))
 
     def weights(self, opened: BigArray) -> Floats:
-        """Interaction weights from the opened numbers of stage 2."""
+        """Interaction weights from the opened numbers of phase 2."""
         gain = self.gains(opened)
         if self.measure == "miw":
             gain = np.clip(gain, -measures.LARGEST_GAIN, measures.LARGEST_GAIN)
@@ -262,7 +262,7 @@ class FixedSearch:
         self._alone: BigArray = first.sum(axis=1)
 
     def relevance_integers(self) -> BigArray:
-        """What the label owner opens in stage 1, without noise."""
+        """What the label owner opens in phase 1, without noise."""
         if self.plan.measure == "miw":
             return self._alone
         factors: BigArray = self._own.scalars.astype(object) @ self.plan.relevance_factors
@@ -270,7 +270,7 @@ class FixedSearch:
         return result
 
     def weight_integers(self, selected: int, remaining: list[int]) -> BigArray:
-        """What the label owner opens in a round of stage 2, without noise."""
+        """What the label owner opens in a round of phase 2, without noise."""
         products = self._own.values[:, remaining] * self._own.values[:, [selected]]
         pair = class_sums(products, self._codes, self._n_classes)
         own, mate = self._sums[remaining], self._sums[selected][None, :]

@@ -62,11 +62,10 @@ from fedsift.crypto.products.bgv import ProductOwner, own_products
 from fedsift.crypto.products.plan import plan_products
 from fedsift.crypto.products.shares import Residue, product_terms, taylor_terms
 from fedsift.crypto.wire import Ciphertexts
-from fedsift.data.remote_table import is_remote
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
-from fedsift.errors import ParameterError, PartyFailed
+from fedsift.errors import PartyFailed
 from fedsift.methods.interaction import measures as interaction
 from fedsift.methods.interaction import messages
 from fedsift.methods.interaction.fixed_point import LabelPlan, n_scalars
@@ -79,15 +78,15 @@ from fedsift.methods.interaction.parties import (
     with_total,
 )
 from fedsift.methods.interaction.ranking import Ranking, classes_of, no_trace, rank
-from fedsift.protocol import Network, Protocol, RemoteRole, Role
-from fedsift.protocol.network import errors_belong_to
+from fedsift.protocol import Network, Protocol, Role, make_role
 from fedsift.protocol.resume import ResumableDriver
+from fedsift.protocol.role import errors_belong_to
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
 CLOUD = "cloud"
-"""Party that plays the cloud server in a simulation."""
+"""Party with the role of the cloud server in a simulation."""
 
 
 class LabelOwner(
@@ -117,7 +116,7 @@ class LabelOwner(
         self._of_pairs: list[Floats] = []
 
     async def drive(self, net: Network) -> Ranking:
-        """Setup, stage 1, then one round of stage 2 per selected feature."""
+        """Setup, phase 1, then one round of phase 2 per selected feature."""
         await self.begin(net)
         parties = net.members("feature owner")
         hello = messages.Introduction(self._n_rows, self._params.measure)
@@ -187,7 +186,7 @@ class LabelOwner(
         return 1.0 + max([0.0, *self._of_shuffled])
 
     async def _search(self, net: Network, threshold: float | None) -> interaction.Trace:
-        """Stage 1 once, then select and weigh until there are enough."""
+        """Phase 1 once, then select and weigh until there are enough."""
         if self._of_features is None:
             self._of_features = await self._relevance(net)
             await self.done(net)
@@ -340,7 +339,7 @@ class LabelOwner(
     async def _kept(
         self, step: str, value: Residues, terms: Residues, axes: tuple[int, ...], net: Network
     ) -> Residues:
-        """Send terms whose sums over ``axes`` stay shared; the own share of them."""
+        """Send terms whose sums over ``axes`` stay shared; its own share of them."""
         kernel = self._ready()
         with self.clock("encrypt"):
             sealed = kernel.encrypt_vector(terms.reshape(len(terms), -1))
@@ -407,20 +406,10 @@ def build_nodes(
     checkpoints: Path | None = None,
 ) -> dict[str, Sequence[Role]]:
     """One node per party and one for the cloud; the label owner may own features as well."""
-    if CLOUD in (*tables, label_owner):
-        raise ParameterError(
-            f"A party is called {CLOUD!r}.",
-            "That name belongs to the neutral server of this protocol.",
-            "Rename the party.",
-        )
-    leader: Role = RemoteRole(LabelOwner)
-    if not is_remote(target):
-        leader = LabelOwner(target, n_rows, params, label_owner, checkpoints)
+    leader = make_role(LabelOwner, target, n_rows, params, label_owner, checkpoints)
     nodes: dict[str, Sequence[Role]] = {label_owner: (leader,)}
     for party, table in tables.items():
-        owner: Role = RemoteRole(FeatureOwner)
-        if not is_remote(table):
-            owner = FeatureOwner(table, params, checkpoints)
+        owner = make_role(FeatureOwner, table, params, checkpoints)
         nodes[party] = (*nodes.get(party, ()), owner)
     nodes[CLOUD] = (CloudServer(params, CLOUD, checkpoints),)
     return nodes

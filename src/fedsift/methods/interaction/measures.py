@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.errors import ParameterError
+from fedsift.methods.interaction.parameters import PARAMETERS
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -46,7 +47,7 @@ LARGEST_GAIN = 0.5
 TAYLOR = (0.0, -0.6, 0.8, -0.2)
 """p * TL(p) of the paper, TL(p) = 0.4 ((p - 1) - (p - 1)^2 / 2), by rising powers."""
 
-SECURE = ("miw", "paper")
+SECURE = PARAMETERS["measure"].choices[0].words
 """Measures that have a protocol."""
 
 ORACLES = (*SECURE, "iwfs", "paper_literal")

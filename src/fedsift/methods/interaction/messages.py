@@ -17,11 +17,10 @@ CLOUD_SIGNALS = signals_between("label owner", "cloud server", "Cloud")
 
 @dataclass(frozen=True)
 class Params:
-    """Settings of one run, the same at every party.
+    """Settings of one run, the same at every party; parameters of the selector, and these.
 
     Parameters
     ----------
-    measure : {"miw", "paper"}
     n_features_to_select : int or None
         None stops by itself: when the best remaining feature no longer beats what shuffled labels
         reach.
@@ -191,7 +190,7 @@ class MaskedTerms(Message, frozen=True):
     key="label owner",
 )
 class RelevanceTerms(Message, frozen=True):
-    """The last terms of stage 1."""
+    """The last terms of phase 1."""
 
     terms: Ciphertexts
 
@@ -214,7 +213,7 @@ class SealedRelevance(Message, frozen=True):
     key="label owner",
 )
 class ShuffledTerms(Message, frozen=True):
-    """The last terms of stage 1 for shuffled labels."""
+    """The last terms of phase 1 for shuffled labels."""
 
     terms: Ciphertexts
 

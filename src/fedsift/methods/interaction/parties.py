@@ -19,7 +19,8 @@ from fedsift.crypto.randomness import random_integers
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
-from fedsift.errors import AlignmentError, BadFrame, ColumnError, ParameterError
+from fedsift.errors import BadFrame, ColumnError, ParameterError
+from fedsift.methods.checks import check_row_count, check_setting
 from fedsift.methods.interaction import fixed_point as fixed
 from fedsift.methods.interaction import measures, messages
 from fedsift.methods.interaction.messages import Params
@@ -71,19 +72,9 @@ class FeatureOwner(Resumable, name="feature owner", signals=messages.OWNER_SIGNA
 
     @handles(messages.Introduction)
     async def offer(self, ask: messages.Introduction, net: Network) -> messages.Offer:
-        """Check that the job fits the own table, and say how many features there are."""
-        if ask.n_rows != self._table.n_rows:
-            raise AlignmentError(
-                f"The label owner has {ask.n_rows} rows, this party {self._table.n_rows}.",
-                "All parties need the same rows in the same order.",
-                "Align the parties by id first.",
-            )
-        if ask.measure != self._params.measure:
-            raise ParameterError(
-                f"The label owner asks for the measure {ask.measure[:20]!r}.",
-                f"This party agreed to {self._params.measure!r}.",
-                "Run the same job at every party.",
-            )
+        """Check that the job fits its own table, and say how many features there are."""
+        check_row_count("label owner", ask.n_rows, self._table.n_rows)
+        check_setting("label owner", "measure", ask.measure, self._params.measure)
         return messages.Offer(self._table.n_columns, self._n_constant)
 
     @handles(messages.ColumnKey)
@@ -101,7 +92,7 @@ class FeatureOwner(Resumable, name="feature owner", signals=messages.OWNER_SIGNA
 
     @handles(messages.MateWanted)
     async def send_mate(self, ask: messages.MateWanted, net: Network) -> messages.MateColumn:
-        """Stage 2: one of the own features was selected; repeat it over the slots."""
+        """Phase 2: one of its own features was selected; repeat it over the slots."""
         if self._holder is None or not 0 <= ask.feature < self.n_usable:
             raise _unknown_feature(self.n_usable)
         with self.clock("encrypt"):
@@ -109,7 +100,7 @@ class FeatureOwner(Resumable, name="feature owner", signals=messages.OWNER_SIGNA
 
     @handles(messages.Selected)
     async def take_selection(self, told: messages.Selected, net: Network) -> None:
-        """Remember which of the own features were chosen."""
+        """Remember which of its own features were chosen."""
         n_features = self._table.n_columns
         if len(set(told.features)) != len(told.features) or not all(
             0 <= f < n_features for f in told.features
@@ -127,7 +118,7 @@ class FeatureOwner(Resumable, name="feature owner", signals=messages.OWNER_SIGNA
         self._own = self._usable_columns()
 
     def facts(self) -> dict[str, Any]:
-        """The own names behind the numbers; read only where this party's data is at home."""
+        """Names behind the numbers; read only where the data of this party is."""
         names = [self._table.feature_names[i] for i in self._order]
         missing = sum(bool(column.missing.any()) for column in self._table.columns)
         remarks = []
@@ -198,7 +189,7 @@ class CloudServer(Resumable, name="cloud server", signals=messages.CLOUD_SIGNALS
     async def class_sums(
         self, told: messages.EncryptedLabels, net: Network
     ) -> messages.MaskedColumns:
-        """Stage 1: masked columns and corrections of all features."""
+        """Phase 1: masked columns and corrections of all features."""
         kernel = self._ready()
         every = range(kernel.plan.n_features)
         self._remaining = [feature for feature in every if feature not in self._selected]
@@ -243,7 +234,7 @@ class CloudServer(Resumable, name="cloud server", signals=messages.CLOUD_SIGNALS
 
     @handles(messages.Mate)
     async def products(self, told: messages.Mate, net: Network) -> messages.MaskedProducts:
-        """Stage 2: products of the selected column with every remaining one."""
+        """Phase 2: products of the selected column with every remaining one."""
         kernel = self._ready()
         if told.feature not in self._remaining:
             raise _unknown_feature(kernel.plan.n_features)
@@ -282,7 +273,7 @@ class CloudServer(Resumable, name="cloud server", signals=messages.CLOUD_SIGNALS
     async def relevance(
         self, told: messages.RelevanceTerms, net: Network
     ) -> messages.SealedRelevance:
-        """End of stage 1: the sums open to one relevance per feature."""
+        """End of phase 1: the sums open to one relevance per feature."""
         return messages.SealedRelevance(self._open_relevance(told.terms))
 
     @handles(messages.ShuffledTerms)

@@ -3,6 +3,7 @@
 """VF-PS: selects participants by the mutual information of their columns with the label."""
 
 from fedsift.methods.spec import Attacks, Demo, MethodSpec, Missing, Pooled
+from fedsift.methods.vfps.parameters import PARAMETERS
 
 METHOD = MethodSpec(
     name="vfps",
@@ -10,8 +11,7 @@ METHOD = MethodSpec(
     selects="participants",
     selector="fedsift.methods.vfps.selector:VFPSSelector",
     protocols={"vertical": "fedsift.methods.vfps.leader:PROTOCOL"},
-    accepts={"n_participants": (int, float)},
-    python_only=(),
+    parameters=PARAMETERS,
     packages=(),
     neutral={"vertical": "aggregator"},
     cost_model="fedsift.methods.vfps.costs:expect_vfps",

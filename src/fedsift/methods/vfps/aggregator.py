@@ -25,8 +25,8 @@ from fedsift.methods.vfps.messages import divided, joined
 from fedsift.methods.vfps.participant import Participant, known_members, padded, too_early
 from fedsift.methods.vfps.rounded_order import RoundedOrder
 from fedsift.protocol import Network, PublicArray, handles
-from fedsift.protocol.network import errors_belong_to
 from fedsift.protocol.resume import Resumable
+from fedsift.protocol.role import errors_belong_to
 
 Integers = npt.NDArray[np.int64]
 

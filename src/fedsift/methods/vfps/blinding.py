@@ -4,9 +4,9 @@
 
 A vector holds several *segments* (the candidates of several queries). Whoever adds up multiplies
 every segment by a fresh positive factor and adds a fresh offset, so that the owner of the key
-learns the order inside a segment. On top of K4 (:mod:`fedsift.crypto.vectors.api`): slots of a SEAL
-ciphertext are multiplied one by one, a Paillier ciphertext has one factor for all its digits, so
-segments start at multiples of :func:`alignment` there.
+learns the order inside a segment. It uses vector sums (:mod:`fedsift.crypto.vectors.api`): slots
+of a SEAL ciphertext are multiplied one by one, a Paillier ciphertext has one factor for all its
+digits, so segments start at multiples of :func:`alignment` there.
 
 What the factor is worth: all numbers are integers, so the greatest common divisor of their
 differences gives it away. It keeps two results from being compared at first sight; it does not
@@ -44,8 +44,8 @@ SUM_BITS = 36
 
 FACTOR_BITS = 6
 VALUE_BITS = SUM_BITS + FACTOR_BITS + 1
-_MOST_ADDED_BITS = 6  # sums over at most 64 parties
-_SPREAD_BITS = 11  # a factor per slot is a dense polynomial: noise grows by t and about sqrt(N)
+_MOST_ADDED_BITS = 3  # sums over at most 64 parties, whose noise is independent
+_SPREAD_BITS = 8  # a factor per slot is a dense polynomial: noise grows by t and about sqrt(N)
 
 
 def own_sums(scheme: str, *, security_bits: int = 128) -> VectorOwner:

@@ -17,7 +17,7 @@ from fedsift.crypto.wire import Ciphertexts
 from fedsift.data import Federation
 from fedsift.methods.vfps import messages, search
 from fedsift.methods.vfps.candidates import PILOT_QUERIES, WORTHWHILE_SHARE, CandidateBook
-from fedsift.methods.vfps.distances import Params, cap_bits, most_distances
+from fedsift.methods.vfps.distances import Params, most_distances, size_bits
 from fedsift.methods.vfps.fagin import FIRST_BLOCK
 from fedsift.methods.vfps.search import Group, Players
 from fedsift.methods.vfps.vector_costs import vectors_of
@@ -61,7 +61,7 @@ class _Walk:
         self._rng = np.random.default_rng(params.seed)
         self._book = CandidateBook(params, self._n_rows)
         self._left = most_distances(
-            [cap_bits(n) for p, n in self._columns.items() if p != self._own], self._n_rows
+            [size_bits(n) for p, n in self._columns.items() if p != self._own], self._n_rows
         )
 
     def run(self) -> Counts:
@@ -92,7 +92,7 @@ class _Walk:
             self._n_rows, len(self._names), self._params.k, self._params.strategy
         )
         self.tally.ask(hello, messages.Joined(MASKING_KEY, 10), others=everybody)
-        shared = messages.SharedSecret(MASKING_KEY, secret, keys, 10)
+        shared = messages.SharedSecret(MASKING_KEY, secret, keys)
         self.tally.ask(frame(shared, (1, 48), keys=sizes), others=everybody)
         self.tally.ask(
             frame(messages.Opening(self._n_rows, self._left, keys), keys=sizes), others=1

@@ -20,39 +20,33 @@ from fedsift.methods.vfps.zero_shares import SHORT_BITS
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-STRATEGIES = ("group-testing", "greedy", "shapley", "individual", "brute-force")
-DESIGNS = ("separate", "shared")
 
 CAP_BITS = 12
-"""Parts of a squared distance are cut off at 2**12 unless the parties agree otherwise."""
+"""Parts of a squared distance are cut off at 2**12: far beyond any nearest neighbour."""
 
-_CAP_PER_COLUMN = 64
-MOST_CAP_BITS = 20
+MOST_COLUMNS = 512
+"""Two rows are 2 apart in a standardised column on average, so so many columns stay below the cap.
+
+A party with more of them counts as much as one with this many. One scale for all, whatever they
+have, so that nobody learns from it how many columns the others have.
+"""
+
+_MOST_DEVIATIONS = 30.0
+"""Values further off are cut: a few of them would squeeze all others into the last digits."""
+
+_QUARTILES_APART = 1.349  # standard deviations of a normal distribution
+_SIZE_PER_COLUMN = 64
+_MOST_SIZE_BITS = 20
 
 _TIE_BITS = 64 - SUM_BITS  # one 64-bit key holds a distance and its tie-break
 
 
 @dataclass(frozen=True)
 class Params:
-    """Settings of one run, the same at every party.
+    """Settings of one run, the same at every party; parameters of the selector, and these.
 
     Parameters
     ----------
-    n_participants : int
-        How many to select (the paper's l).
-    strategy : {"group-testing", "greedy", "shapley", "individual", "brute-force"}
-    n_groups : int
-        Test groups (T), or the budget of coalitions for ``shapley``.
-    k : int
-        Neighbours of the query's label.
-    n_queries : int
-        Query rows in all.
-    fagin, batching : bool
-        The paper's two optimisations. In separate designs rounded sums take the place of Fagin's
-        sub-rankings.
-    design : {"separate", "shared"}
-        ``separate``: the groups that one query serves share no participant. ``shared``: the paper's
-        design, every group on every query.
     singles : bool
         Whether groups with the data of one participant may be tested.
     all_rows : bool
@@ -60,7 +54,9 @@ class Params:
     scheme : {"bgv", "paillier", "plain"}
     security_bits : int
     seed : int, optional
-        Seeds the choice of queries and groups.
+        Seeds the choice of groups, and of queries if it is ``query_seed`` too.
+    query_seed : int, optional
+        None between organisations: then queries come from the operating system.
     """
 
     n_participants: int = 1
@@ -76,6 +72,7 @@ class Params:
     scheme: str = "bgv"
     security_bits: int = 128
     seed: int | None = None
+    query_seed: int | None = None
 
     @property
     def paired(self) -> bool:
@@ -100,29 +97,24 @@ class Params:
         return self.all_rows or not self.fagin
 
 
-def cap_bits(n_columns: int) -> int:
-    """Where parts of a squared distance may be cut off: far beyond any nearest neighbour.
-
-    Two rows are 2 apart in a standardised column on average. Fewer columns leave more digits for
-    the small differences that decide which neighbour is the nearest.
-    """
-    return min(MOST_CAP_BITS, (_CAP_PER_COLUMN * max(1, n_columns) - 1).bit_length())
+def size_bits(n_columns: int) -> int:
+    """Order of magnitude of a number of columns, as participants announce it to the leader."""
+    return min(_MOST_SIZE_BITS, (_SIZE_PER_COLUMN * max(1, n_columns) - 1).bit_length())
 
 
-def check_cap(bits: int) -> int:
-    """Refuse a scale that no table can need; it would leave no digits after the point."""
-    if not 1 <= bits <= MOST_CAP_BITS:
+def check_size(bits: int) -> None:
+    """Refuse a size that nobody can have announced."""
+    if not 1 <= bits <= _MOST_SIZE_BITS:
         raise BadFrame(
-            f"A party announces distances of {bits} bits before the point.",
-            f"1 to {MOST_CAP_BITS} are possible.",
+            f"A party announces {bits} as the order of magnitude of its columns.",
+            f"1 to {_MOST_SIZE_BITS} are possible.",
             "Check that all parties run the same version of fedsift.",
         )
-    return bits
 
 
-def fraction_bits(n_participants: int, cap: int = CAP_BITS) -> int:
+def fraction_bits(n_participants: int) -> int:
     """Binary digits of a part of a distance, so that the sum over all parties keeps to its bits."""
-    return part_bits(n_participants) - cap
+    return part_bits(n_participants) - CAP_BITS
 
 
 def part_bits(n_participants: int) -> int:
@@ -131,10 +123,11 @@ def part_bits(n_participants: int) -> int:
 
 
 def standardised(table: PartyTable) -> tuple[Floats, tuple[str, ...]]:
-    """All columns with variance 1, and remarks about what had to be mended.
+    """All columns with variance 1, extreme values cut, and remarks about what had to be mended.
 
     Categories become indicator columns that weigh as much as one number together. Missing numbers
-    become the column's mean, missing categories a category of their own.
+    become the column's mean, missing categories a category of their own. More columns than
+    :data:`MOST_COLUMNS` weigh as much as that many.
     """
     blocks, remarks = [], []
     for column in table.columns:
@@ -147,7 +140,10 @@ def standardised(table: PartyTable) -> tuple[Floats, tuple[str, ...]]:
         if not block.any():
             remarks.append(f"{table.name}: column {column.name!r} is constant; it tells nothing.")
         blocks.append(block)
-    return np.concatenate(blocks, axis=1), tuple(remarks)
+    matrix = np.concatenate(blocks, axis=1)
+    if matrix.shape[1] > MOST_COLUMNS:
+        matrix *= np.sqrt(MOST_COLUMNS / matrix.shape[1])
+    return matrix, tuple(remarks)
 
 
 def _numbers(column: Column) -> Floats:
@@ -158,6 +154,10 @@ def _numbers(column: Column) -> Floats:
     # Large values would overflow when squared; the spread is all that matters.
     top = np.abs(values[known]).max()
     scaled = np.where(known, values / top if top > 0 else values, 0.0)
+    low, middle, high = np.quantile(scaled[known], (0.25, 0.5, 0.75))
+    reach = _MOST_DEVIATIONS * (high - low) / _QUARTILES_APART
+    if reach > 1e-9:  # not for the last digits of a constant
+        scaled = np.clip(scaled, middle - reach, middle + reach)
     centre = scaled[known].mean()
     scaled = np.where(known, scaled - centre, 0.0)
     spread = scaled[known].std()
@@ -175,23 +175,21 @@ def _indicators(column: Column) -> Floats:
     return np.asarray(np.eye(len(shares))[codes][:, shares > 0] / spread)
 
 
-def part_of_distance(
-    matrix: Floats, query: int, n_participants: int, cap: int = CAP_BITS
-) -> Integers:
+def part_of_distance(matrix: Floats, query: int, n_participants: int) -> Integers:
     """This party's part of the squared distances to a query row, in fixed point."""
     differences = matrix - matrix[query]
     squares = np.einsum("ij,ij->i", differences, differences)
     limit = 1 << part_bits(n_participants)
-    scaled = np.rint(np.ldexp(squares, fraction_bits(n_participants, cap)))
+    scaled = np.rint(np.ldexp(squares, fraction_bits(n_participants)))
     return np.asarray(np.minimum(scaled, limit - 1).astype(np.int64))
 
 
 def fewest_columns(bits: int) -> int:
-    """Columns that a party with such a cap has at least; the inverse of :func:`cap_bits`."""
-    return (1 << bits) // (2 * _CAP_PER_COLUMN) + 1
+    """Columns that a party of such a size has at least; the inverse of :func:`size_bits`."""
+    return (1 << bits) // (2 * _SIZE_PER_COLUMN) + 1
 
 
-def most_distances(caps: Iterable[int], n_rows: int) -> int:
+def most_distances(sizes: Iterable[int], n_rows: int) -> int:
     """How many distances the leader of a separate design may see, over all groups and queries.
 
     Every distance is an equation, every cell an unknown: with half as many equations as cells most
@@ -199,14 +197,14 @@ def most_distances(caps: Iterable[int], n_rows: int) -> int:
 
     Parameters
     ----------
-    caps : iterable of int
+    sizes : iterable of int
         Announced by all participants besides the leader's own.
     """
-    return n_rows * sum(map(fewest_columns, caps)) // 2
+    return n_rows * sum(map(fewest_columns, sizes)) // 2
 
 
 def rounded(parts: Integers) -> Integers:
-    """Parts with the last digits cut off; the sum over all parties fits 16 bits."""
+    """Parts with the last digits cut off; the sum over all parties fits short numbers."""
     return parts >> (SUM_BITS - SHORT_BITS)
 
 

@@ -22,7 +22,8 @@ Who learns what
                query, and all distances together are at most half as many as the participants have
                values. ``greedy``, ``shapley``, ``brute-force`` and ``design="shared"`` compare
                overlapping groups; the sums then form a linear system that gives single
-               participants' distances away. They declare ``paired-groups`` for that.
+               participants' distances away. They are refused unless every participant's policy
+               names ``paired-groups``.
 
 Algorithm 1, line by line
   keys   leader only                          Leader._introduce
@@ -66,21 +67,20 @@ import numpy.typing as npt
 
 from fedsift.crypto.masking import MaskingKey
 from fedsift.crypto.shuffle import SecretOrder, deal, new_secret
-from fedsift.data.remote_table import is_remote
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.methods.vfps import blinding, messages, search
 from fedsift.methods.vfps.aggregator import Aggregator, Participant
 from fedsift.methods.vfps.candidates import CandidateBook, ScoreBook, too_few_rows
-from fedsift.methods.vfps.distances import Params, check_cap, most_distances
+from fedsift.methods.vfps.distances import Params, check_size, most_distances
 from fedsift.methods.vfps.fagin import FIRST_BLOCK, stop_depth
 from fedsift.methods.vfps.knn_mi import Alike, neighbours_wanted, term
 from fedsift.methods.vfps.messages import divided
 from fedsift.methods.vfps.search import Found, Group, Players
-from fedsift.protocol import Network, Protocol, PublicArray, RemoteRole, Role
-from fedsift.protocol.network import errors_belong_to
+from fedsift.protocol import Network, Protocol, PublicArray, Role, make_role
 from fedsift.protocol.resume import ResumableDriver
+from fedsift.protocol.role import errors_belong_to
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -130,7 +130,8 @@ class Leader(
         self._own = own
         self._params = params
         self._rng = np.random.default_rng(params.seed)
-        self._first_draw = self._rng.bit_generator.state
+        self._own_rng = np.random.default_rng()
+        self._first_draw = self._draws()
         self._owner = blinding.own_sums(params.scheme, security_bits=params.security_bits)
         self._step = blinding.alignment(blinding.join_sums(self._owner.keys))
         self._secret = new_secret()
@@ -149,7 +150,10 @@ class Leader(
         self._players = Players(names, self._own, self._params.singles)
         usable = np.flatnonzero(self._labels.usable)
         n_queries = min(self._params.n_queries, len(usable))
-        self._queries = self._rng.permutation(usable)[:n_queries]
+        # Groups are public, queries are not: the aggregator knows the seed. What the seed says of
+        # them is drawn all the same, so that groups are those of a simulation.
+        told, own = self._rng.permutation(usable), self._own_rng.permutation(usable)
+        self._queries = (own if self._params.query_seed is None else told)[:n_queries]
 
         found = await self._search(net)
         for entry in found.history:
@@ -178,11 +182,15 @@ class Leader(
 
     def restore(self, saved: State) -> None:
         """Go on after the last chunk of queries; keys and shuffles are new."""
-        self._first_draw = self._rng.bit_generator.state = saved["first_draw"]
+        self._first_draw = saved["first_draw"]
+        self._rng.bit_generator.state, self._own_rng.bit_generator.state = self._first_draw
         self._n_runs, self._n_chunks, self._n_slots = saved["counts"]
         self._book.load(saved["book"])
         self._scores.load(saved["scores"])
         self._too_large = saved["too_large"]
+
+    def _draws(self) -> list[Any]:
+        return [self._rng.bit_generator.state, self._own_rng.bit_generator.state]
 
     async def _introduce(self, net: Network) -> None:
         """Make keys, and deal the secret of the shuffles under pairwise keys."""
@@ -192,17 +200,16 @@ class Leader(
         )
         replies = await net.ask("participant", hello, messages.Joined)
         key, secrets = MaskingKey.generate(), {}
-        # The widest party decides the scale that all use.
-        caps = {name: reply.cap_bits for name, reply in zip(names, replies, strict=True)}
-        cap = max(caps.values())
+        sizes = {name: reply.size_bits for name, reply in zip(names, replies, strict=True)}
         for name, reply in zip(names, replies, strict=True):
             with errors_belong_to(name, "Introduction", 1):
-                check_cap(reply.cap_bits)
-                sealed = deal(self._secret, key, reply.key)
-            secrets[name] = messages.SharedSecret(key.public, sealed, self._owner.keys, cap)
+                check_size(reply.size_bits)
+                sealed = deal(self._secret, key, net, name, reply.key)
+            own = key.announce(net, [name])
+            secrets[name] = messages.SharedSecret(own, sealed, self._owner.keys)
         await net.tell("participant", secrets)
-        caps.pop(self._own or "", None)
-        most = most_distances(caps.values(), self._n_rows)
+        sizes.pop(self._own or "", None)
+        most = most_distances(sizes.values(), self._n_rows)
         self._book.grant(most)
         await net.tell(AGGREGATOR, messages.Opening(self._n_rows, most, self._owner.keys))
 
@@ -431,17 +438,10 @@ def build_nodes(
 ) -> dict[str, Sequence[Role]]:
     """One node per party and one for the aggregator; the label holder leads."""
     own = label_holder if label_holder in tables else None
-    leader: Role = RemoteRole(Leader)
-    if not is_remote(target):
-        leader = Leader(target, own, params, label_holder, checkpoints)
-    nodes: dict[str, Sequence[Role]] = {}
-    for party in dict.fromkeys((label_holder, *tables)):
-        roles: list[Role] = [leader] if party == label_holder else []
-        if party in tables:
-            role: Role = RemoteRole(Participant)
-            if not is_remote(tables[party]):
-                role = Participant(tables[party], params, checkpoints)
-            roles.append(role)
-        nodes[party] = tuple(roles)
+    leader = make_role(Leader, target, own, params, label_holder, checkpoints)
+    nodes: dict[str, Sequence[Role]] = {label_holder: (leader,)}
+    for party, table in tables.items():
+        role = make_role(Participant, table, params, checkpoints)
+        nodes[party] = (*nodes.get(party, ()), role)
     nodes[AGGREGATOR] = (Aggregator(params, AGGREGATOR, checkpoints),)
     return nodes

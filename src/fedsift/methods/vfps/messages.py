@@ -38,10 +38,10 @@ class Introduction(Message, frozen=True):
     reveals="feature-count: order of magnitude of the number of columns, and a public key",
 )
 class Joined(Message, frozen=True):
-    """A participant's key for agreeing on the shuffle, and how large its distances may get."""
+    """A participant's key for agreeing on the shuffle, and roughly how many columns it has."""
 
     key: PublicKeys
-    cap_bits: int
+    size_bits: int
 
 
 @message(
@@ -55,7 +55,6 @@ class SharedSecret(Message, frozen=True):
     dealer: PublicKeys
     secret: Ciphertexts
     keys: PublicKeys
-    cap_bits: int
 
 
 @message(
@@ -92,7 +91,11 @@ class RankingWanted(Message, frozen=True):
     depth: int
 
 
-@message(flow="aggregator -> participant", reveals="nothing: asks for more of a sub-ranking")
+@message(
+    flow="aggregator -> participant",
+    reveals="stop-depths: for how many ranks the leader has not yet seen enough rows of a label",
+    about="leader",
+)
 class BlockWanted(Message, frozen=True):
     """Continue the sub-rankings of some runs down to a depth."""
 
@@ -156,7 +159,7 @@ class RoundedWanted(Message, frozen=True):
     "of a group (single parts are masked), rows under pseudo-ids that change with every query",
 )
 class RoundedParts(Message, frozen=True):
-    """Four short numbers per word, one line per run."""
+    """Three short numbers per word, one line per run."""
 
     parts: MaskedArray
 
@@ -185,7 +188,11 @@ class Stop(Message, frozen=True):
     depths: PublicArray
 
 
-@message(flow="aggregator -> participant", reveals="nothing: asks where a tie ends")
+@message(
+    flow="aggregator -> participant",
+    reveals="stop-depths: rank at which enough rows of the query's label were seen",
+    about="leader",
+)
 class DepthWanted(Message, frozen=True):
     """Depths that must not divide a tie."""
 
@@ -307,9 +314,10 @@ class AllRowDistances(Message, frozen=True):
     "participants' distances",
     key="leader",
     about="participant",
+    optional=True,
 )
 class PairedGroupDistances(Message, frozen=True):
-    """Blinded sums of overlapping groups, one vector per group."""
+    """Blinded sums of overlapping groups; sent only if every participant's policy names it."""
 
     sums: tuple[Ciphertexts, ...]
 

@@ -16,7 +16,8 @@ from fedsift.crypto.masking import MaskingKey
 from fedsift.crypto.vectors.api import VectorEvaluator
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
-from fedsift.errors import AlignmentError, BadFrame, ParameterError, UndeclaredFlow
+from fedsift.errors import BadFrame, ParameterError, UndeclaredFlow
+from fedsift.methods.checks import check_row_count
 from fedsift.methods.vfps import distances as local
 from fedsift.methods.vfps import messages, zero_shares
 from fedsift.methods.vfps.blinding import alignment, join_sums, seal_vector
@@ -45,7 +46,6 @@ class Participant(Resumable, name="participant", signals=messages.PARTICIPANT_SI
         self._matrix, self._remarks = local.standardised(table)
         self._n_participants = 0
         self._secret = b""
-        self._cap = local.CAP_BITS
         self._evaluator: VectorEvaluator | None = None
         self._rows: dict[int, int] = {}
         self._rankings: dict[int, local.Ranking] = {}
@@ -56,13 +56,8 @@ class Participant(Resumable, name="participant", signals=messages.PARTICIPANT_SI
 
     @handles(messages.Introduction)
     async def join(self, ask: messages.Introduction, net: Network) -> messages.Joined:
-        """Check that the job fits the own table and settings; make a key for the shuffle."""
-        if ask.n_rows != self._table.n_rows:
-            raise AlignmentError(
-                f"The leader has {ask.n_rows} rows, this party {self._table.n_rows}.",
-                "Vertical methods need the same rows in the same order at every party.",
-                "Align the parties by id first.",
-            )
+        """Check that the job fits its own table and settings; make a key for the shuffle."""
+        check_row_count("leader", ask.n_rows, self._table.n_rows)
         agreed = (self._params.strategy, self._params.k, len(net.members("participant")))
         if (ask.strategy, ask.k, ask.n_participants) != agreed:
             raise ParameterError(
@@ -71,20 +66,15 @@ class Participant(Resumable, name="participant", signals=messages.PARTICIPANT_SI
                 "Run the same job at every party.",
             )
         self._n_participants = ask.n_participants
-        return messages.Joined(self._key.public, local.cap_bits(self._matrix.shape[1]))
+        key = self._key.announce(net, net.members("leader"))
+        return messages.Joined(key, local.size_bits(self._matrix.shape[1]))
 
     @handles(messages.SharedSecret)
     async def take_secret(self, told: messages.SharedSecret, net: Network) -> None:
         """The secret of all shuffles, and the key to encrypt under."""
-        self._secret = shuffle.receive(told.secret, self._key, told.dealer)
+        (leader,) = net.members("leader")
+        self._secret = shuffle.receive(told.secret, self._key, net, leader, told.dealer)
         self._evaluator = join_sums(told.keys)
-        self._cap = local.check_cap(told.cap_bits)
-        if not 0 < self._cap < local.part_bits(self._n_participants):
-            raise ParameterError(
-                f"The leader announces distances of {self._cap} bits before the point.",
-                f"Fewer than {local.part_bits(self._n_participants)} are possible.",
-                "Use fewer columns, or run the same job at every party.",
-            )
 
     @handles(messages.Queries)
     async def take_queries(self, told: messages.Queries, net: Network) -> None:
@@ -177,7 +167,7 @@ class Participant(Resumable, name="participant", signals=messages.PARTICIPANT_SI
     async def parts(
         self, ask: messages.CandidatesWanted, net: Network
     ) -> messages.PartialDistances:
-        """Encrypt the own part of the distances to the candidates, many queries together."""
+        """Encrypt its own part of the distances to the candidates, many queries together."""
         runs = ask.runs.array().tolist()
         evaluator = self._joined_evaluator()
         step, pieces = alignment(evaluator), []
@@ -195,7 +185,7 @@ class Participant(Resumable, name="participant", signals=messages.PARTICIPANT_SI
 
     @handles(messages.Choice)
     async def take_choice(self, told: messages.Choice, net: Network) -> None:
-        """Remember whether the own party was selected."""
+        """Remember whether its own party was selected."""
         self._selected = told.selected
 
     def checkpoint(self) -> State:
@@ -227,7 +217,7 @@ class Participant(Resumable, name="participant", signals=messages.PARTICIPANT_SI
 
     def _distances(self, run: int) -> Integers:
         row = self._rows[run]
-        return local.part_of_distance(self._matrix, row, self._n_participants, self._cap)
+        return local.part_of_distance(self._matrix, row, self._n_participants)
 
     def _ranking(self, run: int) -> local.Ranking:
         if run not in self._rankings:

@@ -1,14 +1,13 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Cost of encrypted vectors that others add up (K4, :mod:`fedsift.methods.vfps.blinding`)."""
+"""Cost of encrypted vectors that others add up (:mod:`fedsift.methods.vfps.blinding`)."""
 
 from __future__ import annotations
 
 import math
 from typing import Protocol
 
-from fedsift.costs.counts import Counts, Ring
-from fedsift.costs.paillier import PaillierWork
+from fedsift.costs.counts import Counts, PaillierWork, Ring
 from fedsift.crypto.vectors.bgv import plan_vector
 from fedsift.crypto.wire import PublicKeys
 from fedsift.methods.vfps.blinding import FACTOR_BITS, VALUE_BITS

@@ -3,8 +3,8 @@
 """Short numbers under masks that cancel in the sum, from a secret that the adder does not have.
 
 Every member adds its own key stream and subtracts its successor's, round a ring. To whoever lacks
-the secret a masked array looks uniform; the sum over all members is the true one modulo ``2**16``.
-Lighter than :mod:`fedsift.crypto.masking` (two streams instead of one per pair, 16 bits a number),
+the secret a masked array looks uniform; the sum over all members is the true one modulo ``2**21``.
+Lighter than :mod:`fedsift.crypto.masking` (two streams instead of one per pair, 21 bits a number),
 and weaker: one member together with the adder can unmask the others.
 """
 
@@ -20,13 +20,14 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fedsift.errors import BadFrame, FixedPointOverflow, ParameterError
 
-Short = npt.NDArray[np.uint16]
 Words = npt.NDArray[np.uint64]
-"""Four short numbers per word, as they travel."""
+"""Three short numbers per word, as they travel."""
 
-SHORT_BITS = 16
-_PER_WORD = 4
-_DOMAIN = b"fedsift zero shares v1"
+SHORT_BITS = 21
+_PER_WORD = 3
+_SHIFTS = np.arange(_PER_WORD, dtype=np.uint64) * np.uint64(SHORT_BITS)
+_LARGEST = np.uint64((1 << SHORT_BITS) - 1)
+_DOMAIN = b"fedsift zero shares v2"
 
 
 def n_words(n_numbers: int) -> int:
@@ -42,7 +43,7 @@ def masked(
     Parameters
     ----------
     values : ndarray of int64
-        Not negative; the sum over all members must stay below ``2**16``.
+        Not negative; the sum over all members must stay below ``2**21``.
     secret : bytes
         Known to all members and to nobody who adds up.
     context : str
@@ -71,19 +72,20 @@ def masked(
             "Numbers and their sum must keep to that size.",
             "Round to fewer digits.",
         )
-    numbers = np.zeros(n_words(len(values)) * _PER_WORD, dtype="<u2")
+    numbers = np.zeros(n_words(len(values)) * _PER_WORD, dtype=np.uint64)
     numbers[: len(values)] = values
     position = list(members).index(own)
     successor = (position + 1) % len(members)
     # Unsigned numbers wrap around, as they should.
     numbers += _stream(secret, context, members, position, len(numbers))
     numbers -= _stream(secret, context, members, successor, len(numbers))
-    return numbers.view("<u8").astype(np.uint64)
+    fields = (numbers & _LARGEST).reshape(-1, _PER_WORD) << _SHIFTS
+    return np.asarray(np.bitwise_or.reduce(fields, axis=1))
 
 
-def total(arrays: Iterable[npt.NDArray[np.generic]], n_numbers: int) -> Short:
+def total(arrays: Iterable[npt.NDArray[np.generic]], n_numbers: int) -> Words:
     """Sum over all members: masks cancel."""
-    result = np.zeros(n_words(n_numbers) * _PER_WORD, dtype=np.uint16)
+    result = np.zeros(n_words(n_numbers) * _PER_WORD, dtype=np.uint64)
     for array in arrays:
         if array.dtype != np.uint64 or array.shape != (n_words(n_numbers),):
             raise BadFrame(
@@ -91,13 +93,18 @@ def total(arrays: Iterable[npt.NDArray[np.generic]], n_numbers: int) -> Short:
                 f"Shape {(n_words(n_numbers),)} and type uint64 are needed.",
                 "Check that all parties run the same job on aligned rows.",
             )
-        result += np.ascontiguousarray(array, dtype="<u8").view("<u2")
-    return result[:n_numbers]
+        result += _numbers(array.astype(np.uint64))
+    return result[:n_numbers] & _LARGEST
+
+
+def _numbers(words: Words) -> Words:
+    """The short numbers of some words."""
+    return ((words[:, None] >> _SHIFTS) & _LARGEST).ravel()
 
 
 def _stream(
     secret: bytes, context: str, members: Sequence[str], position: int, count: int
-) -> Short:
+) -> Words:
     """Key stream of one place in the ring; lengths make the joined names unambiguous."""
     info = _DOMAIN + position.to_bytes(4, "big")
     for name in (context, *members):
@@ -106,4 +113,5 @@ def _stream(
     key = HKDF(hashes.SHA256(), length=32, salt=None, info=info).derive(secret)
     # Every key is used for one stream only, so a fixed nonce repeats nothing.
     stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
-    return np.frombuffer(stream.update(bytes(2 * count)), "<u2")
+    words = np.frombuffer(stream.update(bytes(8 * count // _PER_WORD)), "<u8")
+    return _numbers(words.astype(np.uint64))

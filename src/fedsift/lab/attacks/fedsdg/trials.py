@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.data import Federation, split_vertical
-from fedsift.lab.attacks.attack import OPTION, UNPROTECTED, Attack, Trial
-from fedsift.lab.attacks.fedsdg import techniques
+from fedsift.lab.attacks.attack import DEFAULT, OPTION, UNPROTECTED, Attack, Trial
+from fedsift.lab.attacks.fedsdg import blind_trials, columns, techniques
 from fedsift.lab.attacks.fedsdg.views import CuriousLabelHolder, Recording, Weakness, read, record
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage
 from fedsift.methods.fedsdg.messages import Params
@@ -96,6 +96,9 @@ def units_isolated(run: Recording, party: str, seed: int, n_samples: int = 4000)
 
 def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
     """Labels in gradients and weights behind masks; embeddings behind outputs."""
+    if not stage.roles(CuriousLabelHolder):
+        run.notes.append("These attacks read numbers of single rows; a blind run opens none.")
+        return
     recording, ledger = read(stage), stage.ledger
     ((holder, label_role),) = stage.roles(CuriousLabelHolder).items()
     target = label_role._target
@@ -141,6 +144,8 @@ def _short(weakness: Weakness, seed: int, n_holders: int = 1) -> Recording:
 
 
 def _labels(variant: str, seed: int) -> Trial:
+    if variant == DEFAULT:
+        return blind_trials.shared_labels(seed)
     federation, y = _data(seed, 200, 1)
     noise = _NOISE if variant == OPTION else 0.0
     params = Params(
@@ -157,6 +162,8 @@ def _embedding(variant: str, seed: int) -> Trial:
 
 
 def _map(variant: str, seed: int) -> Trial:
+    if variant == DEFAULT:
+        return blind_trials.opened_sums(seed)
     weakness = Weakness.EXACT_OUTPUTS if variant == UNPROTECTED else Weakness.NONE
     run = _short(weakness, seed, 3 if variant == OPTION else 1)
     return Trial(map_fitted(run, _VICTIM, KNOWN_ROWS), 0.0, run.stage.ledger)
@@ -173,11 +180,27 @@ def _start(variant: str, seed: int) -> Trial:
 
 
 def _units(variant: str, seed: int) -> Trial:
+    if variant == DEFAULT:
+        return blind_trials.shared_units(seed)
     federation, _ = _data(seed, 400, 1)
     noise = 1.0 if variant == OPTION else 0.0
     chosen: dict[str, Any] = {"embedding": 6, "outputs": 6, "max_epochs": 1, "min_epochs": 0}
     run = record(federation, Params(scheme="plain", seed=seed, label_noise=noise, **chosen))
     return Trial(units_isolated(run, _VICTIM, seed), 0.0, run.stage.ledger)
+
+
+def _gate_axes(variant: str, seed: int) -> Trial:
+    if variant == DEFAULT:
+        return blind_trials.opened_sums(seed)
+    found, run = columns.attack_gate_axes(5, seed)
+    return Trial(float(np.median(found)), 0.0, run.stage.ledger)
+
+
+def _thinned_gates(variant: str, seed: int) -> Trial:
+    if variant == DEFAULT:
+        return blind_trials.opened_sums(seed)
+    found, run = columns.attack_thinned_gates(5, seed)
+    return Trial(float(np.median(found)), 0.0, run.stage.ledger)
 
 
 ATTACKS = (
@@ -188,9 +211,9 @@ ATTACKS = (
         uses=("Gradients",),
         aims_at="the label of every training row",
         measure="area under the ROC curve",
-        unprotected="gradients without noise (the paper)",
-        default="gradients without noise (label_noise=0)",
-        option=f"label_noise={_NOISE:g}",
+        unprotected="gradients without noise (protocol='paper')",
+        default="shares of gradients (protocol='blind')",
+        option=f"protocol='paper' with label_noise={_NOISE:g}",
         trial=_labels,
         runs=(1, 5),
         declared_as=("embedding-gradients",),
@@ -203,7 +226,8 @@ ATTACKS = (
         aims_at="a feature holder's embedding of every row",
         measure="variance explained",
         unprotected="no noise on the weights of the first batch (the paper)",
-        default="weights shared from the first batch on, half of the start drawn by either side",
+        default="weights shared from the first batch on, half of the start drawn by either side "
+        "(protocol='paper')",
         trial=_embedding,
         runs=(1, 3),
     ),
@@ -214,9 +238,9 @@ ATTACKS = (
         uses=("SingleOutputs", "OutputShare"),
         aims_at=f"the embedding of all rows, from that of {KNOWN_ROWS} rows known in advance",
         measure="variance explained",
-        unprotected="outputs to the last bit, one feature holder",
-        default="outputs blurred, one feature holder",
-        option="outputs summed over three feature holders",
+        unprotected="outputs to the last bit, one feature holder (protocol='paper')",
+        default="no embedding and no outputs: sums over all rows (protocol='blind')",
+        option="protocol='paper', outputs summed over three feature holders",
         trial=_map,
         runs=(1, 3),
         declared_as=("single-layer-outputs", "layer-outputs"),
@@ -229,7 +253,7 @@ ATTACKS = (
         aims_at="the weights of the interactive layer",
         measure="weights known",
         unprotected="no masks on what the feature holder decrypts",
-        default="uniform masks",
+        default="uniform masks (protocol='paper')",
         trial=_weights,
         runs=(1, 3),
         tolerance=0.05,
@@ -242,7 +266,7 @@ ATTACKS = (
         aims_at="output gradients, and with them labels, from known starting weights",
         measure="variance explained",
         unprotected="the feature holder draws all starting weights",
-        default="the label holder draws half of them",
+        default="the label holder draws half of them (protocol='paper')",
         trial=_start,
         runs=(2, 5),
         declared_as=("embedding-gradients",),
@@ -254,12 +278,39 @@ ATTACKS = (
         uses=("Gradients",),
         aims_at="gradients of single output units",
         measure="units found",
-        unprotected="exact zeros of the activation (the paper)",
-        default="exact zeros of the activation (label_noise=0)",
-        option="label_noise=1",
+        unprotected="exact zeros of the activation (protocol='paper')",
+        default="shares of gradients (protocol='blind')",
+        option="protocol='paper' with label_noise=1",
         trial=_units,
         runs=(2, 5),
         declared_as=("embedding-gradients",),
         tolerance=0.05,
     ),
+    Attack(
+        name="gate-axes",
+        method="fedsdg",
+        attacker="label holder",
+        uses=("SingleOutputs", "OutputShare"),
+        aims_at="every column of a feature holder, of a linear model",
+        measure="squared correlation, median column",
+        unprotected="outputs of every epoch, in which gates close at times (protocol='paper')",
+        default="sums over all rows, times secret factors (protocol='blind')",
+        trial=_gate_axes,
+        runs=(1, 5),
+        declared_as=("single-layer-outputs", "layer-outputs"),
+    ),
+    Attack(
+        name="thinned-gates",
+        method="fedsdg",
+        attacker="label holder",
+        uses=("SingleOutputs", "OutputShare"),
+        aims_at="every column of a feature holder, through any network",
+        measure="squared correlation, median column",
+        unprotected="outputs of every epoch, a price that closes gates (protocol='paper')",
+        default="sums over all rows, times secret factors (protocol='blind')",
+        trial=_thinned_gates,
+        runs=(1, 5),
+        declared_as=("single-layer-outputs", "layer-outputs"),
+    ),
+    *blind_trials.ATTACKS,
 )

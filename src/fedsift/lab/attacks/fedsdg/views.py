@@ -23,9 +23,15 @@ from fedsift.methods.fedsdg import label_holder as fedsdg
 from fedsift.methods.fedsdg.feature_holder import FeatureHolder
 from fedsift.methods.fedsdg.layer import packed
 from fedsift.methods.fedsdg.messages import Params
+from fedsift.protocol import Policy
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+
+ALLOWING = Policy(
+    may_reveal=tuple({m.declaration.kind for m in fedsdg.PROTOCOL.messages}), min_security_bits=0
+)
+"""Lets the paper's protocol run, whose kinds have to be named."""
 
 
 class Weakness(Enum):
@@ -227,7 +233,13 @@ def record(
     nodes = fedsdg.build_nodes(federation.tables, holder, target, params)
     make_curious(nodes, CURIOUS, weakness)
     protected = params.scheme != "plain"
-    outcome = run_local(fedsdg.PROTOCOL, nodes, keep_frames=keep_frames, protected=protected)
+    outcome = run_local(
+        fedsdg.PROTOCOL,
+        nodes,
+        policies=dict.fromkeys(nodes, ALLOWING),
+        keep_frames=keep_frames,
+        protected=protected,
+    )
     return read(Stage(fedsdg.PROTOCOL, nodes, outcome))
 
 

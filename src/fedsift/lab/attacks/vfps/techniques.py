@@ -14,8 +14,9 @@ Fix       Sums over at least two other participants, and (``design="separate"``)
           (:func:`fit_jointly`). So the leader sees the nearest rows only, and at most half as many
           distances in all as the participants' columns have values.
 Remains   Blinding factors are found as common divisors (:func:`unblind`). ``greedy``, ``shapley``,
-          ``brute-force`` and ``design="shared"`` give a solvable system; they declare
-          ``paired-groups``. Separate designs that compare all rows declare ``all-row-distances``.
+          ``brute-force`` and ``design="shared"`` give a solvable system; they are refused unless
+          every participant's policy names ``paired-groups``. Separate designs that compare all
+          rows need ``all-row-distances`` in the same way.
 
 The aggregator, which sees per query orders of rows under pseudo-ids
 Leak      The paper shuffles once, so an id is the same row in every query: counting how often ids

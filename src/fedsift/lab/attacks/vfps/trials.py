@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,21 @@ import numpy.typing as npt
 
 from fedsift.crypto.shuffle import SecretOrder
 from fedsift.data import Federation, split_vertical
+from fedsift.errors import PolicyViolation
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
+from fedsift.lab.attacks.outside import seen_outside
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage, recorded_fit
 from fedsift.lab.attacks.vfps import techniques
 from fedsift.lab.attacks.vfps.techniques import CURIOUS, View
 from fedsift.methods.vfps import leader as vfps
-from fedsift.methods.vfps.distances import Ranking, part_of_distance, standardised
-from fedsift.methods.vfps.messages import MESSAGES, SubRankings, divided
+from fedsift.methods.vfps.distances import Ranking, part_of_distance, size_bits, standardised
+from fedsift.methods.vfps.messages import (
+    MESSAGES,
+    AllRowDistances,
+    PairedGroupDistances,
+    SubRankings,
+    divided,
+)
 from fedsift.methods.vfps.participant import Participant
 from fedsift.methods.vfps.selector import VFPSSelector
 from fedsift.protocol import Policy
@@ -31,6 +40,9 @@ _DEPTH = 64
 
 _MOST_FITTED = 1200
 _FEWEST_RANKED, _MOST_RANKED = 100, 2000
+
+_PAIRED = PairedGroupDistances.declaration.kind
+_ALL_ROWS: dict[str, Any] = {"fagin": False, "allowed": AllRowDistances.declaration.kind}
 
 # What is found in a run
 
@@ -123,11 +135,11 @@ def _one_column_each(seed: int, n_rows: int) -> Federation:
     return split_vertical(X, y, 4, label_holder=None, task="classification")
 
 
-def _fit(federation: Federation, seed: int, **settings: Any) -> Stage:
-    """The method as it is by default, or with what policies must allow first."""
-    if settings.get("fagin") is False:
-        kinds = tuple({message.declaration.kind for message in MESSAGES})
-        settings["policy"] = Policy(may_reveal=kinds, min_security_bits=0)
+def _fit(federation: Federation, seed: int, *, allowed: str = "", **settings: Any) -> Stage:
+    """The method as it is by default, or with a kind that policies must name first."""
+    if allowed:
+        needed = {m.declaration.kind for m in MESSAGES if not m.declaration.optional}
+        settings["policy"] = Policy(may_reveal=(*sorted(needed), allowed), min_security_bits=0)
     return recorded_fit(VFPSSelector(random_state=seed, **settings), federation, CURIOUS)
 
 
@@ -137,13 +149,27 @@ def columns_of(federation: Any) -> dict[str, Floats]:
 
 
 def _solved(variant: str, seed: int) -> Trial:
-    bare = {"design": "shared"} if variant == UNPROTECTED else {}
+    bare = {"design": "shared", "allowed": _PAIRED} if variant == UNPROTECTED else {}
     stage = _fit(_one_column_each(seed, 80), seed, n_queries=40, **bare)
     return Trial(solved_share(views_of(stage)), 0.0, stage.ledger)
 
 
+def _solved_search(strategy: str, variant: str, seed: int) -> Trial:
+    """The same for a search over overlapping groups, which policies refuse unless they name it."""
+    settings: dict[str, Any] = {"strategy": strategy, "n_participants": 2, "n_queries": 20}
+    if variant == UNPROTECTED:
+        settings["allowed"] = _PAIRED
+    try:
+        stage = _fit(_one_column_each(seed, 80), seed, **settings)
+    except PolicyViolation:
+        return Trial(0.0, 0.0)
+    return Trial(solved_share(views_of(stage)), 0.0, stage.ledger)
+
+
 def _fitted(variant: str, seed: int) -> Trial:
-    bare = {"fagin": False, "n_queries": 15} if variant == UNPROTECTED else {"n_queries": 40}
+    bare: dict[str, Any] = {"n_queries": 40}
+    if variant == UNPROTECTED:
+        bare = {"n_queries": 15, **_ALL_ROWS}
     federation = _one_column_each(seed, 40)
     stage = _fit(federation, seed, **bare)
     return Trial(fitted(views_of(stage), columns_of(federation)), 0.0, stage.ledger)
@@ -152,7 +178,9 @@ def _fitted(variant: str, seed: int) -> Trial:
 def _subtracted(variant: str, seed: int) -> Trial:
     """Squared distances in one participant's column, from the geometries of three groups."""
     n_rows = 100
-    bare = {"fagin": False, "n_queries": 60} if variant == UNPROTECTED else {"n_queries": n_rows}
+    bare: dict[str, Any] = {"n_queries": n_rows}
+    if variant == UNPROTECTED:
+        bare = {"n_queries": 60, **_ALL_ROWS}
     federation = _one_column_each(seed, n_rows)
     stage = _fit(federation, seed, **bare)
     pairs = np.random.default_rng((seed, 1)).integers(0, n_rows, size=(400, 2))
@@ -184,6 +212,37 @@ def _linked(variant: str, seed: int) -> Trial:
     return Trial(techniques.linked(rankings, row_of, true, _DEPTH), 0.0, stage.ledger)
 
 
+_WIDTHS = (2, 8, 64)
+
+
+def _seen_by_participant(width: int, seed: int, *, told_cap: bool) -> list[Any]:
+    """What a participant sees on the outside of messages that are to reveal nothing."""
+    rng = np.random.default_rng((seed, width))
+    y = np.arange(60) % 2
+    X = rng.normal(size=(60, 6 + width)) + y[:, None]
+    columns = [[0, 1], [2, 3], [4, 5], list(range(6, 6 + width))]
+    federation = split_vertical(X, y, columns, label_holder=None, task="classification")
+    stage = _fit(federation, 0, n_queries=4, n_groups=2, security="plain")
+    seen: list[tuple[tuple[str, ...], list[Any]]] = [
+        (where, values) for where, values in seen_outside([stage]).items() if where[1] == "party-1"
+    ]
+    if told_cap:  # version 0.1.0 sent the scale of the widest participant to all
+        seen.append((("cap_bits",), [max(map(size_bits, (2, width)))]))
+    return sorted(map(repr, seen))
+
+
+def _widest(variant: str, seed: int) -> Trial:
+    """A participant plays the job with made-up parties, and takes the width that looks the same."""
+    told_cap = variant == UNPROTECTED
+    made_up = {w: _seen_by_participant(w, seed + 1000, told_cap=told_cap) for w in _WIDTHS}
+    right = 0
+    for width in _WIDTHS:
+        seen = set(_seen_by_participant(width, seed, told_cap=told_cap))
+        guess = max(_WIDTHS, key=lambda w: len(seen & set(made_up[w])))
+        right += guess == width
+    return Trial(right / len(_WIDTHS), 1 / len(_WIDTHS))
+
+
 _BARE_ROWS = "all rows are compared (fagin=False)"
 
 
@@ -206,6 +265,22 @@ ATTACKS = (
         runs=(1, 3),
         declared_as=("paired-groups", "single-party-distances"),
         tolerance=0.05,
+    ),
+    *(
+        Attack(
+            name=f"distance-solving-{strategy}",
+            method="vfps",
+            attacker="leader",
+            uses=("PairedGroupDistances",),
+            aims_at="one participant's part of a distance",
+            measure="parts solved",
+            unprotected="every policy names 'paired-groups': overlapping groups on one query",
+            default=f"strategy={strategy!r} is refused: no policy names 'paired-groups'",
+            trial=partial(_solved_search, strategy),
+            runs=(1, 3),
+            tolerance=0.05,
+        )
+        for strategy in ("greedy", "shapley", "brute-force")
     ),
     Attack(
         name="distance-reconstruction",
@@ -232,6 +307,18 @@ ATTACKS = (
         trial=_subtracted,
         runs=(1, 5),
         declared_as=("all-row-distances", "group-distances"),
+    ),
+    Attack(
+        name="widest-party",
+        method="vfps",
+        attacker="participant",
+        uses=("SharedSecret", "RoundedWanted"),
+        aims_at="how many columns the widest participant has: 2, 8 or 64",
+        measure="widths guessed",
+        unprotected="the scale of the widest participant is sent to all (version 0.1.0)",
+        default="one scale for all, whatever they have",
+        trial=_widest,
+        runs=(1, 5),
     ),
     Attack(
         name="pseudonym-linking",

@@ -1,0 +1,16 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""A reader who follows one call has no more files to open than when this was counted."""
+
+import pytest
+
+from benchmarks import walk
+
+MOST_FILES = {"fit": 47, "run": 85}
+
+
+@pytest.mark.parametrize("name", MOST_FILES)
+def test_a_call_walks_through_few_files(name):
+    found = walk.walk(getattr(walk, name))
+    assert "engine/local.py" in found["names"]
+    assert found["files"] <= MOST_FILES[name], found["names"]

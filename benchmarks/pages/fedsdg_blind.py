@@ -1,0 +1,108 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of what blind trainings select, from ``benchmarks/fedsdg_blind.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.pages.writer import table
+
+_JUDGES = ("network", "5-NN", "logistic", "trees")
+_PARTS = {"suite": "10 to 14", "last": "60 to 64", "varied": "10 to 14, other settings"}
+
+
+def percent(found: dict | None) -> str:
+    """Mean and standard error in per cent."""
+    if found is None:
+        return ""
+    return f"{100 * found['mean']:.1f} ({100 * found['error']:.1f})"
+
+
+def selections(rows: list[dict]) -> str:
+    """All rows but those of other settings."""
+    shown = [row for row in rows if row["part"] != "varied"]
+    header = ["data", "method", "splits", "features", "share", "precision", *_JUDGES]
+    return table(header, [_line(row) for row in shown])
+
+
+def varied(rows: list[dict]) -> str:
+    """Other settings beside the defaults, on the splits that they share."""
+    shown = [row for row in rows if row["part"] == "varied"]
+    header = ["data", "setting", "splits", "features", "share", "precision", *_JUDGES[:3]]
+    return table(header, [_line(row)[:-1] for row in shown])
+
+
+def _line(row: dict) -> list[str]:
+    n = row["n_features"]["mean"]
+    seeds = sorted(row["seeds"])
+    return [
+        row["data"],
+        "all features" if row["method"] == "all" else row["method"],
+        f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0]),
+        f"{n:.0f}",
+        f"{100 * n / row['shape'][1]:.1f} %",
+        f"{row['precision']['mean']:.2f}" if "precision" in row else "",
+        *(percent(row.get(judge)) for judge in _JUDGES),
+    ]
+
+
+def bars(rows: list[dict]) -> str:
+    """What was asked of the selection, and what was found."""
+    known = {(row["data"], row["method"]): row for row in rows if row["part"] == "suite"}
+    return table(
+        ["bar", "found", "met"],
+        [[name, text, "yes" if met else "**no**"] for name, text, met in _bars(known)],
+    )
+
+
+def _bars(known: dict) -> Iterator[tuple[str, str, bool]]:
+    def mean(data: str, method: str, name: str) -> float:
+        return known[data, method][name]["mean"]
+
+    def share(data: str, method: str) -> float:
+        return mean(data, method, "n_features") / known[data, method]["shape"][1]
+
+    def sized(data: str, method: str, judge: str) -> str:
+        found = percent(known[data, method][judge])
+        return f"{found} with {100 * share(data, method):.1f} %"
+
+    if ("madelon", "blind") in known:
+        most = max(known["madelon", "blind"]["n_features"]["values"])
+        text = f"{percent(known['madelon', 'blind']['5-NN'])} with at most {most}"
+        met = mean("madelon", "blind", "5-NN") >= 0.86 and most <= 20
+        yield "MADELON, 5-NN at least 86 with at most 20 features", text, met
+        precision = mean("madelon", "blind", "precision")
+        yield "MADELON, precision at least 0.9", f"{precision:.2f}", precision >= 0.9
+        five = mean("madelon", "5 clients", "5-NN") - mean("madelon", "blind", "5-NN")
+        yield (
+            "MADELON, 5-NN of five clients within 1 point of two",
+            f"{100 * five:+.1f}",
+            (five >= -0.01),
+        )
+    for data, method, least in (("isolet", "blind", 0.90), ("coil20", "10 %", 0.98)):
+        if (data, method) in known:
+            met = mean(data, method, "logistic") >= least and share(data, method) <= 0.10
+            name = f"{data.upper()}, logistic at least {100 * least:.0f} with at most 10 %"
+            yield name, sized(data, method, "logistic"), met
+    if ("isolet", "40 %") in known:
+        gap = mean("isolet", "40 %", "logistic") - mean("isolet", "all", "logistic")
+        yield "ISOLET, logistic within 1 point of all with 40 %", f"{100 * gap:+.1f}", gap >= -0.01
+    if ("arcene", "blind") in known:
+        met = mean("arcene", "blind", "logistic") >= 0.842 and share("arcene", "blind") <= 0.1
+        yield (
+            "ARCENE, logistic at least 84.2 with at most 10 %",
+            (sized("arcene", "blind", "logistic")),
+            met,
+        )
+    for data in ("basehock", "relathe", "pcmac"):
+        if (data, "blind") in known:
+            gap = mean(data, "blind", "logistic") - mean(data, "all", "logistic")
+            text = f"{100 * gap:+.1f}, {sized(data, 'blind', 'logistic')}"
+            met = gap >= -0.02 and share(data, "blind") <= 0.12
+            yield f"{data.upper()}, logistic within 2 points of all with at most 12 %", text, met
+    if ("friedman", "blind") in known:
+        found = known["friedman", "blind"]["found"]["values"]
+        complete = sum(n == 5 for n in found)
+        text = f"{complete} of {len(found)}; found {', '.join(map(str, found))}"
+        yield "FRIEDMAN, all five found on every split", text, complete == len(found)

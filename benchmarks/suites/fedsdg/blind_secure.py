@@ -1,0 +1,239 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Cost and parity of the blind protocol of FedSDG-FS, encrypted.
+
+``python -m benchmarks.suites.fedsdg.blind_secure --part PART`` (with ``FEDSIFT_DATA``) makes one
+part of ``benchmarks/fedsdg_blind_secure.json``:
+
+    whole    an encrypted training on MADELON with the defaults, the same without encryption, and
+             where the processor's seconds go (``benchmarks/fedsdg_blind_profile.txt``)
+    wide     the first openings on ARCENE with its 10,000 columns, and a whole training from them
+    parity   short trainings on five seeds, two and five clients, BGV and Paillier, each against
+             one without encryption
+    paillier one batch of MADELON with python-paillier, timed on a part and scaled
+
+Runs with and without encryption draw masks of their own, so that every shortened number may differ
+by a unit in its last place. What this does to losses is the figure of ``parity``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import io
+import json
+import os
+import pstats
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.runner import measure_in_fresh_process, use_one_thread_each
+from benchmarks.store import machine_facts
+from benchmarks.suites.fedsdg.accuracy import load, split
+from benchmarks.worker import peak_memory
+from fedsift.costs import Rates, estimate
+from fedsift.costs.measure import measure_rates
+from fedsift.data import Federation
+from fedsift.methods.fedsdg.selector import FedSDGSelector
+
+Job = Mapping[str, Any]
+PROFILE = Path("benchmarks/fedsdg_blind_profile.txt")
+SEED = 10
+SEEDS = (10, 11, 12, 13, 14)
+WIDE_OPENINGS = 2
+_SHOWN = 40
+
+
+def _federation(job: Job) -> Federation:
+    X, y, _ = load(job["data"])
+    X = X[: job.get("rows"), : job.get("columns")]
+    return split(X, y[: len(X)], job["seed"], job["clients"])[0]
+
+
+def _selector(job: Job, **settings: Any) -> FedSDGSelector:
+    settings = {**job.get("settings", {}), **settings}
+    return FedSDGSelector(protocol="blind", random_state=job["seed"], **settings)
+
+
+@contextmanager
+def _profiled(into: list[cProfile.Profile]) -> Iterator[None]:
+    """Profiles of all threads that start meanwhile, in seconds of the processor."""
+    run = threading.Thread.run
+
+    def profiled(self: threading.Thread) -> None:
+        profile = cProfile.Profile(timer=time.thread_time)
+        into.append(profile)
+        profile.runcall(run, self)
+
+    threading.Thread.run = profiled  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        threading.Thread.run = run  # type: ignore[method-assign]
+
+
+def _text(profiles: Sequence[cProfile.Profile]) -> str:
+    text = io.StringIO()
+    stats = pstats.Stats(*profiles, stream=text)
+    stats.strip_dirs().sort_stats("tottime").print_stats(_SHOWN)
+    return text.getvalue()
+
+
+def training(job: Job) -> dict[str, Any]:
+    """One encrypted training and one without encryption."""
+    federation = _federation(job)
+    secure, profiles = _selector(job, he=job["he"]), []
+    load_before, wall, cpu = os.getloadavg()[0], time.perf_counter(), time.process_time()
+    with _profiled(profiles):
+        secure.fit(federation)
+    seconds, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
+    peak = peak_memory()
+    wall, cpu = time.perf_counter(), time.process_time()
+    plain = _selector(job, security="plain").fit(federation)
+    plain_seconds, plain_cpu = time.perf_counter() - wall, time.process_time() - cpu
+    losses = [_losses(one) for one in (secure, plain)]
+    traffic = secure.result_.traffic
+    n_batches = _n_batches(secure)
+    measures = {
+        "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
+        "plain_seconds": plain_seconds,
+        "plain_cpu_seconds": plain_cpu,
+        "cpu_ratio": cpu_seconds / plain_cpu,
+        "load": [load_before, os.getloadavg()[0]],
+        "peak_memory": peak,
+        "batches": n_batches,
+        "bytes": traffic.n_bytes,
+        "ciphertexts": traffic.ciphertexts,
+        "messages": traffic.messages,
+        "rounds": traffic.rounds,
+        "bytes_per_batch_and_client": traffic.n_bytes / n_batches / job["clients"],
+        "bytes_by_message": _bytes_by_message(traffic),
+        "phases": secure.result_.timings,
+        "n_features": int(secure.support_.sum()),
+        "same_selection": bool(np.array_equal(secure.support_, plain.support_)),
+        "relative_difference_of_losses": float(np.abs(losses[0] / losses[1] - 1.0).max()),
+        "profile": _text(profiles),
+    }
+    if job["part"] == "parity":
+        return measures
+    rates = Rates(measure_rates(), "here", time.time())
+    told = estimate(_selector(job, he=job["he"]), federation, rates)
+    if told is not None:
+        measures["predicted"] = {
+            "bytes": told.n_bytes / traffic.n_bytes,
+            "cpu": told.cpu_seconds / cpu_seconds,
+        }
+    return measures
+
+
+def _losses(selector: FedSDGSelector) -> Any:
+    return np.array([entry["validation_loss"] for entry in selector.history_])
+
+
+def _n_batches(selector: FedSDGSelector) -> int:
+    rows = [row for row in selector.result_.traffic.rows if row.message == "StepWanted"]
+    return int(max(row.messages for row in rows))
+
+
+def _bytes_by_message(traffic: Any) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in traffic.rows:
+        found[row.message] = found.get(row.message, 0) + row.n_bytes
+    return found
+
+
+def python_paillier(job: Job) -> dict[str, Any]:
+    """One batch with python-paillier, one ciphertext per number, timed on a part and scaled.
+
+    Both products with the columns, gates and sums number by number, squares and gradients.
+    """
+    from phe import paillier
+
+    rows, columns, hidden = (job[name] for name in ("batch", "columns", "hidden"))
+    public, private = paillier.generate_paillier_keypair(n_length=3072)
+    part, rng = job["n_timed"], np.random.default_rng(0)
+    small, large = (rng.integers(1 << b, 1 << (b + 1), part).tolist() for b in (10, 61))
+
+    def per_one(work: Callable[[int], Any]) -> tuple[float, list[Any]]:
+        start = time.process_time()
+        made = [work(i) for i in range(part)]
+        return (time.process_time() - start) / part, made
+
+    encrypt, sealed = per_one(lambda i: public.encrypt(large[i]))
+    by_table, _ = per_one(lambda i: sealed[i] * small[i] + sealed[0])
+    by_share, _ = per_one(lambda i: sealed[i] * large[i] + sealed[0])
+    decrypt, _ = per_one(lambda i: private.decrypt(sealed[i]))
+    weights, units = hidden * columns, hidden * rows
+    phases = {
+        "encrypt": (6 * weights + 3 * units) * encrypt,
+        "evaluate": 2 * rows * columns * hidden * by_table + (4 * weights + 3 * units) * by_share,
+        "decrypt": (2 * weights + 3 * units) * decrypt,
+    }
+    return {"cpu_seconds": sum(phases.values()), "phases": phases, "scaled": True}
+
+
+def measure(job: Job) -> dict[str, Any]:
+    """One case, in a process of its own."""
+    return python_paillier(job) if job["part"] == "paillier" else training(job)
+
+
+def jobs_of(part: str) -> Iterator[dict[str, Any]]:
+    """The cases of a part."""
+    two = {"part": part, "seed": SEED, "clients": 2, "he": "bgv"}
+    if part == "whole":
+        yield {**two, "data": "madelon"}
+    elif part == "wide":
+        few = {"max_epochs": WIDE_OPENINGS, "init": "constant"}
+        yield {**two, "data": "arcene", "settings": few}
+    elif part == "paillier":
+        yield {"part": part, "batch": 238, "columns": 500, "hidden": 32, "n_timed": 20}
+    else:
+        short = {"rows": 150, "columns": 20, "settings": {"max_epochs": 2, "init": "constant"}}
+        tiny = {"max_epochs": 1, "init": "constant", "outputs": 2, "min_batches": 2}
+        for seed in SEEDS:
+            for clients in (2, 5):
+                same = {"part": part, "data": "madelon", "seed": seed, "clients": clients}
+                yield {**same, **short, "he": "bgv"}
+                yield {**same, "rows": 40, "columns": 10, "settings": tiny, "he": "paillier"}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and write case by case; what the file has already is kept."""
+    parser = argparse.ArgumentParser(description="Encrypted trainings of the blind protocol.")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/fedsdg_blind_secure.json"))
+    parser.add_argument("--part", choices=("whole", "wide", "parity", "paillier"), required=True)
+    chosen = parser.parse_args(arguments)
+    use_one_thread_each()
+    whole: dict[str, Any] = {}
+    if chosen.out.exists():
+        whole = json.loads(chosen.out.read_text(encoding="utf-8"))
+    part = whole.setdefault(chosen.part, {"machine": machine_facts(), "rows": []})
+    known = [row["job"] for row in part["rows"]]
+    for job in jobs_of(chosen.part):
+        if job in known:
+            continue
+        named = ("part", "data", "he", "clients", "seed")
+        case = " ".join(str(job[name]) for name in named if name in job)
+        measures = measure_in_fresh_process(
+            "fedsdg.blind_secure",
+            job,
+            case,
+            "Set FEDSIFT_DATA; python-paillier is in fedsift[dev].",
+        )
+        profile = measures.pop("profile", "")
+        if chosen.part == "whole":
+            PROFILE.write_text(profile, encoding="utf-8")
+        part["rows"].append({"case": case, "job": job, **measures})
+        print(json.dumps(part["rows"][-1]), flush=True)
+        chosen.out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m fuzz [TARGET ...] --seconds 600``: fuzz readers, one after the other.
+
+New inputs go to ``build/fuzz``; an input that fails stays there as ``crash-...`` and is printed.
+Put it into ``fuzz/corpus/TARGET`` once it is mended. ``--keep`` adds what reached new code to the
+corpus, the shortest inputs first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+CORPUS = Path(__file__).parent / "corpus"
+BUILD = Path("build/fuzz")
+SECONDS_PER_INPUT, MEGABYTES = 10, 2048
+
+
+def main() -> int:
+    """Run every target in a process of its own, since libFuzzer ends the one it runs in."""
+    reader = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    reader.add_argument("targets", nargs="*", help="all if missing")
+    reader.add_argument("--seconds", type=int, default=600, help="for each target")
+    reader.add_argument("--keep", action="store_true", help="add what reached new code")
+    reader.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    options, rest = reader.parse_known_args()
+    if options.here:
+        return fuzz_here(options.targets[0], rest)
+    from fuzz.targets import LONGEST, TARGETS
+
+    failed = []
+    for name in options.targets or TARGETS:
+        found, corpus = BUILD / name, CORPUS / name
+        found.mkdir(parents=True, exist_ok=True)
+        corpus.mkdir(parents=True, exist_ok=True)
+        limits = [f"-timeout={SECONDS_PER_INPUT}", f"-rss_limit_mb={MEGABYTES}", "-verbosity=0"]
+        limits += [f"-max_len={LONGEST}", f"-artifact_prefix={found}/", "-print_final_stats=1"]
+        print(f"== {name}: {options.seconds} s", flush=True)
+        time = f"-max_total_time={options.seconds}"
+        if _run(name, time, *limits, str(found), str(corpus)):
+            failed.append(name)
+        elif options.keep:
+            _run(name, "-merge=1", *limits, str(corpus), str(found))
+    print(f"failed: {', '.join(failed)}" if failed else "no failures")
+    return int(bool(failed))
+
+
+def _run(name: str, *options: str) -> int:
+    command = [sys.executable, "-m", "fuzz", name, "--here", *options]
+    return subprocess.run(command, check=False).returncode
+
+
+def fuzz_here(name: str, options: list[str]) -> int:
+    """Fuzz one target in this process."""
+    import atheris
+
+    with atheris.instrument_imports(include=["fedsift", "tomllib"]):
+        from fuzz.targets import check
+
+        check(name, b"")  # readers import what they need when they are called first
+    atheris.Setup([sys.argv[0], *options], lambda data: check(name, data))
+    atheris.Fuzz()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

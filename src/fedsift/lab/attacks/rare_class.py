@@ -1,0 +1,309 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks with labels that few rows share, by whoever has the labels or adds them up.
+
+Method    Filters of every score, vertical and horizontal, and interaction.
+Leak      A class of one row makes a class sum that row's value, a count the bin of that row, and a
+          score a function of it. A number that stands out in one row does the same. Whoever has the
+          labels may choose them.
+Fix       ``min_class_size``: labels that fewer rows share are refused before anything is sent;
+          sizes of pooled classes are opened first; bins whose counts are opened hold so many rows
+          for every class; chi2 tells scores alone.
+Remains   A class of the smallest size that is allowed, which is tried on the defaults too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.crypto.masking import unmask_sum
+from fedsift.data import Federation, split_vertical
+from fedsift.errors import PolicyViolation
+from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
+from fedsift.lab.attacks.recording import recorded_fit
+from fedsift.maths import moments
+from fedsift.methods.filter.feature_holder import FeatureHolder
+from fedsift.methods.filter.features import unit_columns
+from fedsift.methods.filter.horizontal_messages import MaskedSums
+from fedsift.methods.filter.label_holder import LabelHolder
+from fedsift.methods.filter.ranking import contingency
+from fedsift.methods.filter.selector import FilterSelector
+from fedsift.methods.interaction.selector import InteractionSelector
+from fedsift.protocol import Policy
+from fedsift.protocol.policy import SMALLEST_CLASS
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_ROWS, _COLUMNS = 60, 64
+_EDGES = [-0.6, 0.5]
+_ANY_CLASS = Policy(min_class_size=1, min_bin_size=1)
+
+
+class CuriousLabelHolder(LabelHolder):
+    """Follows the protocol and keeps what it opens."""
+
+    tables: list[Integers]
+    sums: list[Floats]
+
+    @staticmethod
+    def watch(role: Any) -> None:
+        """Begin with nothing."""
+        role.tables, role.sums = [], []
+
+    def _scores_of_sums(self, sums: Floats, exponents: Integers) -> Floats:
+        self.sums.append(np.ldexp(sums, exponents[:, None]))
+        return super()._scores_of_sums(sums, exponents)
+
+    def _scores_of_counts(self, owner: Any, party: str, offer: Any, reply: Any) -> Floats:
+        opened = owner.open_products(reply.counts, offer.n_features * offer.n_cells)
+        known = opened.astype(np.int64).reshape(offer.n_features, offer.n_cells, -1)
+        self.tables.append(known)
+        return super()._scores_of_counts(owner, party, offer, reply)
+
+
+def best_of(tried: Callable[[int], Trial], sizes: Sequence[int], guess: float) -> Trial:
+    """The attack with the fewest marked rows whose job is not refused; a guess if all are."""
+    for size in sizes:
+        try:
+            return tried(size)
+        except PolicyViolation:
+            continue
+    return Trial(guess, guess)
+
+
+def _sizes(variant: str) -> tuple[int, ...]:
+    """Rows that the attacker marks: one, and on the defaults as many as are allowed."""
+    return (1,) if variant == UNPROTECTED else (1, SMALLEST_CLASS)
+
+
+def _values(seed: int) -> Floats:
+    return np.random.default_rng(seed).normal(size=(_ROWS, _COLUMNS))
+
+
+def _policy(variant: str) -> Policy | None:
+    return _ANY_CLASS if variant == UNPROTECTED else None
+
+
+def _policy_on_counts(variant: str) -> Policy | None:
+    """The same where counts are opened, which a policy has to name."""
+    policy = _policy(variant)
+    return None if policy is None else replace(policy, may_reveal=("basic", "counts"))
+
+
+def _marked(n_marked: int, task: str) -> npt.NDArray[Any]:
+    """A label that marks the first rows; the first of all is the victim."""
+    y = (np.arange(_ROWS) < n_marked).astype(np.int64)
+    return y.astype(np.float64) if task == "regression" else y
+
+
+def _federation(X: Floats, y: npt.NDArray[Any], task: str = "classification") -> Federation:
+    return split_vertical(X, y, 1, label_holder=None, names=["bank"], task=task)
+
+
+def alike(found: Floats, true: Floats) -> float:
+    """Squared correlation over the columns."""
+    if np.ptp(found) == 0:
+        return 0.0
+    return float(np.corrcoef(found, true)[0, 1] ** 2)
+
+
+def _from_f(task: str) -> Callable[[str, int], Trial]:
+    """The victim's standardised values from scores: a share of variance is a squared value."""
+
+    def trial(variant: str, seed: int) -> Trial:
+        X = _values(seed)
+
+        def tried(n_marked: int) -> Trial:
+            selector = FilterSelector("f", n_features_to_select=1, policy=_policy(variant))
+            stage = recorded_fit(selector, _federation(X, _marked(n_marked, task), task))
+            found = np.sqrt(selector.scores_ / (selector.scores_ + _ROWS - 2))
+            return Trial(alike(found, np.abs(unit_columns(X)[0])), 0.0, stage.ledger)
+
+        return best_of(tried, _sizes(variant), 0.0)
+
+    return trial
+
+
+def _from_relevance(variant: str, seed: int) -> Trial:
+    X = _values(seed)
+
+    def tried(n_marked: int) -> Trial:
+        federation = _federation(X, _marked(n_marked, "classification"))
+        selector = InteractionSelector(n_features_to_select=1, policy=_policy(variant))
+        stage = recorded_fit(selector, federation)
+        (role,) = stage.nodes["bank"]
+        order: Integers = role._order  # type: ignore[attr-defined]  # told with the names
+        found = np.empty(_COLUMNS)
+        found[order] = np.sqrt(np.maximum(stage.outcome.value.relevance, 0))
+        return Trial(alike(found, np.abs(unit_columns(X)[0])), 0.0, stage.ledger)
+
+    return best_of(tried, _sizes(variant), 0.0)
+
+
+def _from_gini(variant: str, seed: int) -> Trial:
+    """The size of the victim's bin follows from the score; sizes of bins are told for its sake."""
+    X = _values(seed)
+
+    def tried(n_marked: int) -> Trial:
+        selector = FilterSelector(
+            "gini", n_features_to_select=1, bins=_EDGES, policy=_policy(variant)
+        )
+        stage = recorded_fit(selector, _federation(X, _marked(n_marked, "classification")))
+        codes = np.searchsorted(_EDGES, X)
+        found, guesses = [], []
+        for column, score in zip(codes.T, selector.scores_, strict=True):
+            sizes = np.bincount(column, minlength=3)
+            size = 2 / max(2 - _ROWS * score, 1e-9)
+            found.append(int(np.abs(sizes - size).argmin()) == column[0])
+            guesses.append(sizes.max() / _ROWS)
+        return Trial(float(np.mean(found)), float(np.mean(guesses)), stage.ledger)
+
+    sizes = [np.bincount(c).max() / _ROWS for c in np.searchsorted(_EDGES, X).T]
+    return best_of(tried, _sizes(variant), float(np.mean(sizes)))
+
+
+def _from_counts(score: str) -> Callable[[str, int], Trial]:
+    """Every row, or every few rows, a class of their own: counts tell the bins of all of them."""
+
+    def trial(variant: str, seed: int) -> Trial:
+        X = np.random.default_rng(seed).normal(size=(_ROWS, 4)) - 0.1
+
+        def tried(n_marked: int) -> Trial:
+            y = np.arange(_ROWS) // n_marked
+            settings: dict[str, Any] = {"bins": _EDGES, "n_features_to_select": 1}
+            selector = FilterSelector(score, policy=_policy_on_counts(variant), **settings)
+            twins = {LabelHolder: CuriousLabelHolder}
+            stage = recorded_fit(selector, _federation(X, y), twins)
+            (holder,) = stage.roles(CuriousLabelHolder).values()
+            if not holder.tables:
+                return Trial(0.0, 0.0, stage.ledger)
+            (order,) = (role.order for role in stage.roles(FeatureHolder).values())
+            found = [
+                _grouped(table, y, np.searchsorted(_EDGES, X[:, feature]))
+                for table, feature in zip(holder.tables[0], order, strict=True)
+            ]
+            return Trial(float(np.mean(found)), 0.0, stage.ledger)
+
+        return best_of(tried, _sizes(variant), 0.0)
+
+    return trial
+
+
+def _grouped(table: Integers, y: Integers, bins: Integers) -> float:
+    """What counts of bins by class say about rows, beyond a guess at the largest bin."""
+    guess = np.bincount(bins).max() / len(bins)
+    known = np.flatnonzero(y < table.shape[1])  # the last class is what is left
+    groups = table.argmax(axis=0)[y[known]]
+    joint = contingency(groups[:, None], table.shape[0], bins[known], 3)[0]
+    right = float(joint.max(axis=1).sum()) / len(known)
+    return float(max(0.0, (right - guess) / (1 - guess)))
+
+
+def _from_sums(variant: str, seed: int) -> Trial:
+    """Frequencies: the sum of a class of one row is the row."""
+    X = np.abs(_values(seed))
+
+    def tried(n_marked: int) -> Trial:
+        shown = {"disclose": "counts"} if variant == UNPROTECTED else {}
+        policy = _policy_on_counts(variant)
+        selector = FilterSelector("chi2", n_features_to_select=1, policy=policy, **shown)
+        federation = _federation(X, _marked(n_marked, "classification"))
+        stage = recorded_fit(selector, federation, {LabelHolder: CuriousLabelHolder})
+        (holder,) = stage.roles(CuriousLabelHolder).values()
+        if holder.sums:
+            (order,) = (role.order for role in stage.roles(FeatureHolder).values())
+            found = holder.sums[0][:, 1]
+            return Trial(float((np.abs(found - X[0, order]) < 1e-6).mean()), 0.0, stage.ledger)
+        return Trial(alike(np.sqrt(selector.scores_), np.abs(X[0] - X.mean(axis=0))), 0.0,
+                     stage.ledger)  # fmt: skip
+
+    return best_of(tried, _sizes(variant), 0.0)
+
+
+def _pooled(score: str) -> Callable[[str, int], Trial]:
+    """The coordinator reads the sums of a class that one member has one row of."""
+
+    def trial(variant: str, seed: int) -> Trial:
+        X = np.abs(_values(seed)) + 1
+        shares = np.array_split(np.arange(_ROWS), 3)
+
+        def tried(n_marked: int) -> Trial:
+            y = _marked(n_marked, "classification")
+            parties = {f"party-{i}": (X[rows], y[rows]) for i, rows in enumerate(shares)}
+            federation = Federation.horizontal(parties)
+            selector = FilterSelector(score, n_features_to_select=1, policy=_policy(variant))
+            stage = recorded_fit(selector, federation)
+            replies = [m.sums.array() for m in stage.received("coordinator", MaskedSums)][-3:]
+            totals = iter(unmask_sum(replies, moments.LIMBS))
+            counts = moments.unpack_counts(totals, 3 + 2 * _COLUMNS)
+            present = iter(counts[3:])  # before: rows, and rows of each class
+            columns = [
+                moments.read_column(present, totals, 2, with_target=False) for _ in range(_COLUMNS)
+            ]
+            found = np.array([float(column.sums[1]) for column in columns])
+            return Trial(float((np.abs(found - X[0]) < 1e-6).mean()), 0.0, stage.ledger)
+
+        return best_of(tried, _sizes(variant), 0.0)
+
+    return trial
+
+
+_REFUSED = f"classes of fewer than {SMALLEST_CLASS} rows are refused; a class of {SMALLEST_CLASS}"
+
+
+def _attack(
+    name: str,
+    trial: Callable[[str, int], Trial],
+    uses: tuple[str, ...],
+    aims_at: str,
+    measure: str,
+    **options: Any,
+) -> Attack:
+    given = {
+        "method": "filter",
+        "attacker": "label holder",
+        "unprotected": "min_class_size=1: one row with a class of its own",
+        "default": _REFUSED,
+        "runs": (2, 5),
+        **options,
+    }
+    return Attack(name=name, trial=trial, uses=uses, aims_at=aims_at, measure=measure, **given)
+
+
+_VICTIM = "the values of a row that has a class of its own"
+ON_FILTER = (
+    _attack("rare-class-f", _from_f("classification"), ("SealedScores",), _VICTIM,
+            "squared correlation", declared_as=("feature-scores",)),
+    _attack("rare-class-gini", _from_gini, ("SealedScores",), "the bins of such a row",
+            "bins right", declared_as=("feature-scores",)),
+    *(
+        _attack(f"rare-class-{score}", _from_counts(score), ("SealedCounts",),
+                "the bins of rows that have classes of their own", "bins known beyond a guess",
+                declared_as=("bin-counts",))
+        for score in ("mi", "iv")
+    ),
+    _attack("rare-class-chi2", _from_sums, ("SealedSums", "ScaledScores"), _VICTIM,
+            "values known, or squared correlation", declared_as=("class-sums", "feature-scores")),
+    *(
+        _attack(f"rare-class-pooled-{score}", _pooled(score), ("MaskedSums",), _VICTIM,
+                "values known", attacker="coordinator", declared_as=("pooled-sums",))
+        for score in ("f", "chi2")
+    ),
+    _attack("marked-row", _from_f("regression"), ("SealedScores",),
+            "the values of a row that the label marks with a number", "squared correlation",
+            unprotected="min_class_size=1: a label that is 1 in one row and 0 elsewhere",
+            default=f"numbers that mark fewer than {SMALLEST_CLASS} rows are refused; "
+            f"{SMALLEST_CLASS} rows are marked",
+            declared_as=("feature-scores",)),
+)  # fmt: skip
+ON_INTERACTION = (
+    _attack("rare-class-interaction", _from_relevance, ("SealedRelevance",), _VICTIM,
+            "squared correlation", method="interaction", attacker="label owner",
+            declared_as=("relevance",)),
+)  # fmt: skip

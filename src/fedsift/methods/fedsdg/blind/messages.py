@@ -1,0 +1,538 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Settings and messages of the blind protocol, and how much it may open in all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsift.crypto.wire import Ciphertexts, PublicKeys
+from fedsift.errors import ParameterError
+from fedsift.methods.fedsdg import messages as paper_messages
+from fedsift.methods.fedsdg.blind.numbers import Scales
+from fedsift.methods.fedsdg.messages import GINI, Chosen
+from fedsift.methods.filter import messages as filter_messages
+from fedsift.methods.filter import ranking as filter_scores
+from fedsift.protocol import MaskedArray, Message, Protocol, PublicArray, message
+
+LABEL_HOLDER, FEATURE_HOLDER = "label holder", "feature holder"
+_DOWN = f"{LABEL_HOLDER} -> {FEATURE_HOLDER}"
+_UP = f"{FEATURE_HOLDER} -> {LABEL_HOLDER}"
+
+SMALLEST_BLOCK = 10
+"""Rows of a block whose mean loss is opened, at least."""
+
+FEWEST_ROWS = 4
+"""Rows to train with, at least."""
+
+CELLS_PER_NUMBER = 10
+"""Cells of other parties that the tables must have for every number that is opened."""
+
+
+@dataclass(frozen=True)
+class BlindParams:
+    """Settings of one run, the same at every party.
+
+    Parameters
+    ----------
+    n_features_to_select : int or None
+        None lets the gates decide.
+    lam, sigma, gate_learning_rate : float
+        Price of open gates relative to the loss of predicting the mean, noise of the gates, size
+        of their steps.
+    init : {"gini", "constant"}
+        Where gates start.
+    gates : {"input", "none"}
+        Without gates, all features stay and no sums of columns are opened.
+    choose : {"best", "one-se", "fewest"}
+        Which state of the gates selects.
+    hidden, n_outputs : int
+        Units of the network, and its outputs.
+    n_openings, passes, n_settling : int
+        How often gates move, passes over the rows before each time, and passes with all
+        features before, and with the selection after.
+    n_blocks : int
+        Mean losses that are opened each time.
+    rate_bits : int
+        A step subtracts a row's gradient over ``2**rate_bits``.
+    """
+
+    n_features_to_select: int | None = None
+    lam: float = 1.0
+    sigma: float = 0.5
+    init: str = "gini"
+    gates: str = "input"
+    choose: str = "one-se"
+    hidden: int = 32
+    n_outputs: int = 1
+    class_weight: str | dict[str, float] | None = None
+    n_openings: int = 80
+    passes: int = 1
+    n_settling: int = 10
+    n_blocks: int = 20
+    batch_size: int = 256
+    validation: float = 0.2
+    rate_bits: int = 9
+    gate_learning_rate: float = 0.05
+    bins: int = 10
+    min_bin_size: int = 5
+    scheme: str = "bgv"
+    security_bits: int = 128
+    seed: int | None = None
+
+    @property
+    def scales(self) -> Scales:
+        """Fixed point."""
+        return Scales(self.rate_bits)
+
+    @property
+    def filter_params(self) -> filter_scores.Params:
+        """Settings of the Gini filter, from whose scores gates start."""
+        return filter_scores.Params(
+            score="gini",
+            bins=self.bins,
+            min_bin_size=self.min_bin_size,
+            disclose="scores",
+            scheme=self.scheme,
+            security_bits=self.security_bits,
+            seed=self.seed,
+        )
+
+    def blocks_of(self, n_rows: int) -> int:
+        """Blocks of so many validation rows."""
+        return max(1, min(self.n_blocks, n_rows // SMALLEST_BLOCK))
+
+    @property
+    def n_judgements(self) -> int:
+        """Openings of losses: all features, every state of the gates, and the selection."""
+        return self.n_openings + (2 if self.has_gates else 1)
+
+    @property
+    def n_passes(self) -> int:
+        """Passes over the training rows in all."""
+        return self.n_openings * self.passes + self.n_whole + self.n_settling
+
+    @property
+    def n_whole(self) -> int:
+        """Passes with all features, to compare a selection with."""
+        return self.n_settling if self.has_gates else 0
+
+    @property
+    def has_gates(self) -> bool:
+        """Whether there is anything to select."""
+        return self.gates != "none"
+
+
+def most_openings(n_training: int, n_hidden: int, n_features: int) -> int:
+    """How often sums may be opened: one at least.
+
+    The sums about all columns, the label holder's own ones included, are equations for the cells
+    that it must not know: those of the training rows in the columns of others.
+
+    Examples
+    --------
+    >>> most_openings(1200, 250, 250), most_openings(1200, 250, 500), most_openings(30, 1, 2)
+    (120, 60, 1)
+    """
+    return max(1, n_training * n_hidden // (CELLS_PER_NUMBER * n_features))
+
+
+def most_blocks(n_validation: int, n_hidden: int, n_judgements: int) -> int:
+    """How many block means may be opened each time: one at least."""
+    by_cells = n_validation * n_hidden // (CELLS_PER_NUMBER * n_judgements)
+    return max(1, min(by_cells, n_validation // SMALLEST_BLOCK))
+
+
+def fewest_to_validate(n_rows: int, *, hidden: bool) -> int:
+    """So many rows validate at least, more if others have columns; some are left to train with."""
+    return max(1, min(SMALLEST_BLOCK if hidden else FEWEST_ROWS, n_rows - FEWEST_ROWS))
+
+
+def check_opened(
+    params: BlindParams, n_training: int, n_validation: int, n_hidden: int, n_features: int
+) -> None:
+    """Refuse a run that opens too many numbers for the cells that they are computed from.
+
+    So many sums could be solved for the cells. Every party checks this for itself.
+
+    Parameters
+    ----------
+    n_hidden : int
+        Features that the label holder does not have; with none there is nothing to hide.
+    """
+    fewest = SMALLEST_BLOCK if n_hidden else 1
+    if n_training < FEWEST_ROWS or n_validation < fewest:
+        raise ParameterError(
+            f"There are {n_training} rows to train with and {n_validation} to validate with.",
+            f"At least {FEWEST_ROWS} and {fewest} are needed: sums over fewer are not opened.",
+            "Use more rows, or another share for validation.",
+        )
+    if not n_hidden:
+        return
+    openings = most_openings(n_training, n_hidden, n_features)
+    blocks = most_blocks(n_validation, n_hidden, params.n_judgements)
+    n_sums = params.n_openings if params.has_gates else 0
+    if n_sums > openings or params.blocks_of(n_validation) > blocks:
+        raise ParameterError(
+            f"The run would open sums {params.n_openings} times, and {params.n_blocks} block means "
+            f"each time, about {n_training} rows to train with, {n_validation} to validate with, "
+            f"and {n_hidden} features of others.",
+            f"Numbers for a {CELLS_PER_NUMBER}th of the cells may be opened: sums {openings} "
+            f"times, with {blocks} block means.",
+            "Use more rows, or a smaller max_epochs.",
+        )
+
+
+@message(
+    flow=_DOWN,
+    reveals="training-rows: number of rows, and which of them train and which validate",
+)
+class BlindStart(Message, frozen=True):
+    """The job in short; ``resume_from`` is the checkpoint that all have taken over, or -1."""
+
+    n_rows: int
+    training: PublicArray
+    validation: PublicArray
+    resume_from: int
+
+
+@message(
+    flow=_UP,
+    reveals="feature-count: number of features, and of the inputs that each unnamed one makes",
+)
+class BlindReady(Message, frozen=True):
+    """The party has checked the job against its table; widths are in its secret order."""
+
+    widths: PublicArray
+    mask_key: PublicKeys
+
+
+@message(flow=_DOWN, reveals="nothing: asks for a key for masks")
+class MaskKeyWanted(Message, frozen=True):
+    """The beginning of a prediction."""
+
+
+@message(flow=_UP, reveals="nothing: a public key")
+class MaskKey(Message, frozen=True):
+    """The sender's key for pairwise masks."""
+
+    key: PublicKeys
+
+
+@message(
+    flow=_DOWN,
+    reveals="total-feature-count: number of features of all parties together, and of the inputs "
+    "that each of the label holder's own makes",
+    key=LABEL_HOLDER,
+)
+class BlindKeys(Message, frozen=True):
+    """The label holder's keys for the receiver, who the helper is, and keys for masks.
+
+    ``own_widths`` are inputs of the label holder's features, whose weights the helper shares.
+    """
+
+    keys: PublicKeys
+    helper: str
+    mask_keys: dict[str, PublicKeys]
+    n_features: int
+    own_widths: PublicArray
+
+
+@message(flow=_UP, reveals="nothing: public keys, and a secret under pairwise masks")
+class HelperKeys(Message, frozen=True):
+    """From the helper: its keys, weights under them, and the feature holders' common secret."""
+
+    keys: PublicKeys | None
+    own: Ciphertexts | None
+    secrets: dict[str, MaskedArray]
+
+
+@message(flow=_DOWN, reveals="nothing: a secret of the feature holders, under a pairwise mask")
+class CommonSecret(Message, frozen=True):
+    """Lets feature holders make the helper's share of gradients by themselves."""
+
+    secret: MaskedArray
+
+
+@message(
+    flow=_DOWN,
+    reveals="nothing: rows drawn at random, and numbers under the sender's key",
+    key=LABEL_HOLDER,
+)
+class ProductsWanted(Message, frozen=True):
+    """Rows of a batch and [R] of a tile of inputs; asks for products with the columns.
+
+    ``back`` says that the products go from rows to columns, ``uses`` for how often they are.
+    """
+
+    batch: int
+    rows: PublicArray
+    training: bool
+    back: bool
+    first: int
+    uses: int
+    masks: Ciphertexts
+
+
+@message(flow=_UP, reveals="nothing: under masks that stay with the sender", key=LABEL_HOLDER)
+class ProductsMade(Message, frozen=True):
+    """[X R + r]."""
+
+    products: Ciphertexts
+
+
+@message(flow=_DOWN, reveals="nothing: asks for masks for the label holder's own columns")
+class OwnMasksWanted(Message, frozen=True):
+    """To the helper."""
+
+    batch: int
+    n_rows: int
+    back: bool
+    first: int
+    uses: int
+
+
+@message(flow=_UP, reveals="nothing: under the sender's key", key=FEATURE_HOLDER)
+class OwnMasks(Message, frozen=True):
+    """[R] of a tile of inputs."""
+
+    masks: Ciphertexts
+
+
+@message(flow=_DOWN, reveals="nothing: under masks that stay with the sender", key=FEATURE_HOLDER)
+class OwnProducts(Message, frozen=True):
+    """To the helper: [X R + r]."""
+
+    batch: int
+    n_rows: int
+    back: bool
+    first: int
+    products: Ciphertexts
+
+
+@message(flow=_DOWN, reveals="nothing: under a key, and masked", key=LABEL_HOLDER)
+class GatesDrawn(Message, frozen=True):
+    """[s], and for the helper its share of the gated weights of the label holder's own columns."""
+
+    gates: Ciphertexts
+    own: Ciphertexts | None
+
+
+@message(flow=_UP, reveals="nothing: under masks that stay with the sender", key=LABEL_HOLDER)
+class GatedWeights(Message, frozen=True):
+    """[s W + r]."""
+
+    weights: Ciphertexts
+
+
+@message(flow=_DOWN, reveals="nothing: under masks that stay with the sender")
+class RowsWanted(Message, frozen=True):
+    """U - R for a batch that was prepared; asks for shares of the hidden values."""
+
+    batch: int
+    weights: MaskedArray
+
+
+@message(flow=_UP, reveals="nothing: under masks that the helper knows")
+class HiddenShare(Message, frozen=True):
+    """A share of X U, and from the helper U' - R for the label holder's own columns."""
+
+    hidden: MaskedArray
+    own: MaskedArray | None
+
+
+@message(flow=_DOWN, reveals="nothing: under the sender's key", key=LABEL_HOLDER)
+class SquaresWanted(Message, frozen=True):
+    """To the helper: [Z]."""
+
+    hidden: Ciphertexts
+
+
+@message(flow=_UP, reveals="nothing: under masks that stay with the sender", key=LABEL_HOLDER)
+class SquareShare(Message, frozen=True):
+    """[2 Z Z' + r]."""
+
+    squares: Ciphertexts
+
+
+@message(flow=_DOWN, reveals="nothing: under the sender's key", key=LABEL_HOLDER)
+class SlopesWanted(Message, frozen=True):
+    """To the helper: [E], the errors on their way back."""
+
+    errors: Ciphertexts
+
+
+@message(flow=_UP, reveals="nothing: under masks, or the sender's key", key=LABEL_HOLDER)
+class SlopeShare(Message, frozen=True):
+    """[E Z' + E' Z + r]; for the label holder's own columns dZ' - R, [W'] and what is counted."""
+
+    slopes: Ciphertexts
+    own: MaskedArray | None
+    weights: tuple[Ciphertexts, ...]
+
+
+@message(flow=_DOWN, reveals="nothing: under masks, or the sender's key", key=LABEL_HOLDER)
+class StepWanted(Message, frozen=True):
+    """dZ - R; and [u W], [u G], [u] if anything is counted."""
+
+    slopes: MaskedArray
+    before: tuple[Ciphertexts, ...]
+
+
+@message(flow=_DOWN, reveals="nothing: under the sender's key, or masked", key=LABEL_HOLDER)
+class Opening(Message, frozen=True):
+    """Asks for the sums since the last opening.
+
+    ``sums`` is the label holder's part of them. ``own`` are masked sums of its own columns under
+    the helper's key, and ``own_rest`` what takes the masks off, under the sender's.
+    """
+
+    sums: Ciphertexts
+    own: Ciphertexts | None
+    own_rest: Ciphertexts | None
+
+
+@message(
+    flow=_UP,
+    reveals="gate-sums: one number per unnamed column and opening, a sum over all training rows: "
+    "by how much the loss rises with the column's gate, times a secret factor of mean 1",
+    key=LABEL_HOLDER,
+)
+class GateSums(Message, frozen=True):
+    """Under the receiver's key, with masks that cancel within a column."""
+
+    sums: Ciphertexts
+    own: Ciphertexts | None
+
+
+@message(flow=_DOWN, reveals="nothing: under the sender's key", key=LABEL_HOLDER)
+class LossesWanted(Message, frozen=True):
+    """To the helper: [D] of all validation rows."""
+
+    errors: Ciphertexts
+
+
+@message(
+    flow=_UP,
+    reveals="block-losses: mean squared error over blocks of validation rows, a few per opening",
+    key=LABEL_HOLDER,
+)
+class LossSums(Message, frozen=True):
+    """Under the receiver's key, with masks that cancel within a block."""
+
+    losses: Ciphertexts
+
+
+@message(flow=_DOWN, reveals="nothing: that weights start anew")
+class Restart(Message, frozen=True):
+    """All parties draw new starting weights, once all features have been judged."""
+
+
+@message(flow=_UP, reveals="nothing: under the sender's key", key=FEATURE_HOLDER)
+class Restarted(Message, frozen=True):
+    """Done; from the helper, its share of the weights of the label holder's own columns."""
+
+    own: Ciphertexts | None
+
+
+@message(flow=_DOWN, reveals="nothing: asks for the helper's share of outputs")
+class OutputsWanted(Message, frozen=True):
+    """Sent only when new rows are predicted."""
+
+
+@message(
+    flow=_UP,
+    reveals="predictions: the network's outputs for every new row",
+)
+class BlindOutputs(Message, frozen=True):
+    """The helper's share; with the receiver's own it is the prediction."""
+
+    outputs: MaskedArray
+
+
+TRAINING = (
+    BlindStart,
+    BlindReady,
+    BlindKeys,
+    HelperKeys,
+    CommonSecret,
+    ProductsWanted,
+    ProductsMade,
+    OwnMasksWanted,
+    OwnMasks,
+    OwnProducts,
+    GatesDrawn,
+    GatedWeights,
+    RowsWanted,
+    HiddenShare,
+    SquaresWanted,
+    SquareShare,
+    SlopesWanted,
+    SlopeShare,
+    StepWanted,
+    Opening,
+    GateSums,
+    LossesWanted,
+    LossSums,
+    Restart,
+    Restarted,
+    Chosen,
+)
+PREDICTION = (
+    MaskKeyWanted,
+    MaskKey,
+    BlindKeys,
+    HelperKeys,
+    CommonSecret,
+    ProductsWanted,
+    ProductsMade,
+    OwnMasksWanted,
+    OwnMasks,
+    OwnProducts,
+    RowsWanted,
+    HiddenShare,
+    SquaresWanted,
+    SquareShare,
+    OutputsWanted,
+    BlindOutputs,
+)
+
+DECLARED = Protocol(
+    name="fedsdg",
+    messages=(*GINI, *TRAINING, *filter_messages.SIGNALS.messages),
+    roles=(),
+)
+"""The messages without the roles that handle them."""
+
+_PAPER = paper_messages.DECLARED.messages
+_ADDED: list[type[Message]] = [cls for cls in TRAINING if cls not in _PAPER]
+_ADDED += [cls for cls in PREDICTION if cls not in TRAINING]
+
+LISTED = Protocol(
+    name="fedsdg",
+    messages=(*_PAPER, *_ADDED),
+    roles=(),
+)
+"""The messages of both protocols of the method, for listings and policies."""
+
+
+def messages_used(params: BlindParams, n_feature_holders: int) -> tuple[type[Message], ...]:
+    """The messages a run with these settings sends, for plan and policy."""
+    first = GINI if params.init == "gini" and params.has_gates else ()
+    used = _without_secret(TRAINING, n_feature_holders)
+    if not params.has_gates:
+        unused = (Opening, GateSums, Restart, Restarted)
+        used = tuple(cls for cls in used if cls not in unused)
+    return (*first, *used)
+
+
+def messages_to_predict(n_feature_holders: int) -> tuple[type[Message], ...]:
+    """The messages a prediction sends."""
+    return _without_secret(PREDICTION, n_feature_holders)
+
+
+def _without_secret(
+    messages: tuple[type[Message], ...], n_feature_holders: int
+) -> tuple[type[Message], ...]:
+    alone = n_feature_holders < 2
+    return tuple(cls for cls in messages if not (alone and cls is CommonSecret))

@@ -1,0 +1,169 @@
+"""The blind protocol computes what open integers give, to one unit per shortened number."""
+
+import numpy as np
+import pytest
+
+from fedsift.data import split_vertical
+from fedsift.methods.fedsdg.blind.numbers import (
+    HIDDEN_BITS,
+    INPUT_BITS,
+    Scales,
+    minus,
+    output_signs,
+    ring,
+    shorten,
+)
+from helpers.blind import params, repeated_openly, train
+from helpers.fedsdg import moons, parties
+
+SMALL_LOSS = 0.003
+"""Beside 0.25 to 1 for predicting the mean."""
+
+LOSS_TOLERANCE = 0.02
+"""Relative difference of losses after a few dozen steps, each a unit off here and there."""
+
+
+def losses(history):
+    return np.array([entry["validation_loss"] for entry in history])
+
+
+def assert_equals_open(federation, settings):
+    outcome, nodes = train(federation, settings)
+    openly = repeated_openly(nodes, federation, settings)
+    assert losses(outcome.value.history) == pytest.approx(
+        losses(openly.history), rel=LOSS_TOLERANCE, abs=SMALL_LOSS
+    )
+    role = nodes[federation.label_holder][0]
+    assert role._training_phase.gates.means == pytest.approx(openly.gates.means, abs=0.02)
+    return nodes, openly
+
+
+def weights_of(nodes, federation):
+    """What the shares of all weights add up to, in the order of the label holder."""
+    holder = nodes[federation.label_holder][0]
+    found = []
+    for party in holder._layer._widths:
+        if party == federation.label_holder:
+            other = nodes[holder._layer.helper][0]._others.weights
+            found.append(ring().add(holder._layer._own.weights, other))
+        else:
+            share = holder._layer._partners[party].weights
+            found.append(ring().add(share, nodes[party][0]._columns.weights))
+    return ring().signed(np.concatenate(found, axis=2)).astype(np.float64)
+
+
+@pytest.mark.parametrize("n_parties", [1, 2, 5])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_shares_add_up_to_the_open_training(n_parties, seed):
+    federation = parties(*moons(seed=seed), n_parties)
+    assert_equals_open(federation, params(seed=seed))
+
+
+def test_own_columns_of_the_label_holder_are_shared_with_the_helper():
+    X, y = moons()
+    federation = split_vertical(X, y, 3, random_state=0)
+    settings = params()
+    nodes, openly = assert_equals_open(federation, settings)
+    scale = 2.0**settings.scales.weights
+    found, expected = weights_of(nodes, federation) / scale, openly.layer.weights / scale
+    assert found == pytest.approx(expected, abs=2e-2)
+
+
+def test_ten_feature_holders_and_many_classes():
+    federation = parties(*moons(n_features=10, n_classes=3), 10)
+    assert_equals_open(federation, params(n_outputs=3))
+
+
+def test_numbers_as_target():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 6))
+    federation = parties(X, 3.0 * X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=100), 2)
+    nodes, _ = assert_equals_open(federation, params(n_openings=4))
+    history = nodes[federation.label_holder][0]._training_phase.history
+    assert history[-1]["validation_score"] > 0.5
+
+
+@pytest.mark.parametrize("scheme", ["bgv", "paillier"])
+def test_encrypted_trainings_give_the_same(scheme):
+    rows, small = {
+        "bgv": (24, {}),
+        "paillier": (20, {"hidden": 1, "batch_size": 6, "security_bits": 112}),
+    }[scheme]
+    X, y = moons(n_rows=rows, n_features=2)
+    federation = split_vertical(X, y, 2, random_state=0)
+    settings = params(
+        scheme=scheme, n_openings=1, n_blocks=1, n_settling=0, validation=0.5, **small
+    )
+    assert_equals_open(federation, settings)
+
+
+CASES = [
+    *(("bgv", 1 + seed, 30, 4, seed, {}) for seed in range(2)),
+    ("bgv", 5, 60, 10, 2, {}),
+    ("bgv", 10, 60, 10, 3, {"hidden": 2}),
+    ("bgv", 1, 24, 300, 4, {"hidden": 32, "n_openings": 1, "n_settling": 0}),
+    ("paillier", 2, 24, 2, 0, {"hidden": 1, "batch_size": 8, "security_bits": 112}),
+]
+"""Up to ten parties; more inputs than one exchange and more weights than a ciphertext hold."""
+
+
+@pytest.mark.parametrize(("scheme", "n_parties", "rows", "n_features", "seed", "some"), CASES)
+def test_encrypted_and_plain_trainings_are_the_same_to_the_last_bit(
+    scheme, n_parties, rows, n_features, seed, some
+):
+    X, y = moons(n_rows=rows, n_features=n_features, seed=seed)
+    own = "party-1" if n_parties > 1 and seed % 2 == 0 else None
+    federation = split_vertical(X, y, n_parties, random_state=0, label_holder=own)
+    settings = {"n_openings": 2, "n_blocks": 1, "n_settling": 0, "seed": seed, **some}
+    if scheme == "paillier":
+        settings["n_openings"] = 1
+    found = []
+    for each in (scheme, "plain"):
+        outcome, nodes = train(federation, params(**{**settings, "scheme": each}))
+        holder = nodes[federation.label_holder][0]
+        gates = holder._training_phase.gates.means
+        found.append((outcome.value.history, gates.tolist(), weights_of(nodes, federation)))
+    assert found[0][:2] == found[1][:2]
+    assert np.array_equal(found[0][2], found[1][2])
+
+
+@pytest.mark.parametrize("bits", [1, 3, 19, 20, 30])
+def test_shares_shortened_by_any_number_of_bits_are_off_by_one_unit_at_most(bits):
+    rng = np.random.default_rng(bits)
+    numbers = rng.integers(-(2**40), 2**40, size=1000)
+    one = ring().uniform(numbers.shape)
+    other = minus(ring().of(numbers), one)
+    both = ring().add(shorten(one, bits, first=True), shorten(other, bits, first=False))
+    assert np.abs(ring().signed(both).astype(np.float64) - numbers / 2.0**bits).max() <= 1.0
+
+
+def test_shortened_shares_are_off_by_one_unit_at_most():
+    rng = np.random.default_rng(0)
+    for bits in (20, 27, 31):
+        exact = rng.integers(-(2**43), 2**43, 20000)
+        one = ring().uniform(exact.shape)
+        short = ring().add(
+            shorten(one, bits, first=True),
+            shorten(minus(ring().of(exact), one), bits, first=False),
+        )
+        off = ring().signed(short) - (exact >> bits)
+        assert set(off) == {0, 1}
+        # Rounding has no bias, so that steps do not drift.
+        mean = float(np.mean(off - (exact % 2**bits) / 2.0**bits))
+        assert abs(mean) < 0.01
+
+
+def test_fixed_point_stays_close_to_real_numbers():
+    # One step of the network in float64, against the integers that the protocol works with.
+    rng = np.random.default_rng(0)
+    scales = Scales(6)
+    inputs = rng.normal(size=(50, 4))
+    weights = rng.normal(0, 0.3, (6, 4))
+    hidden = inputs @ weights.T
+    outputs = (hidden**2 / 4 + hidden / 2) @ output_signs(6, 1).T / 4
+    integers = np.rint(inputs * 2**INPUT_BITS)
+    fixed = np.rint(np.rint(weights * 2**scales.weights) * 32 @ integers.T / 2**scales.hidden_shift)
+    assert np.abs(fixed.T / 2**HIDDEN_BITS - hidden).max() < 0.01
+    activations = fixed**2 + fixed * 2 ** (HIDDEN_BITS + 1)
+    shown = (output_signs(6, 1) @ activations / 2**scales.outputs).T
+    assert np.abs(shown - outputs).max() < 0.02
