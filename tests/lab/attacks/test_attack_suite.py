@@ -12,7 +12,7 @@ from fedsift.methods.registry import joint_declarations, list_methods, method_na
 CLOSED_BY_DEFAULT = {
     "bin-isolation-gini", "bin-isolation-iv", "partition-difference", "member-sums",
     "embedding-regression", "weight-regression", "start-following",
-    "gradient-labels", "embedding-map", "gate-axes", "thinned-gates", "unit-isolation",
+    "gradient-labels", "embedding-map", "gate-axes", "thinned-gates", "unit-isolation", "gate-start",
     "opening-equations", "own-column-equations",
     "cloud-columns", "relevance-counts", "blinded-fractions",
     "distance-solving", "distance-solving-brute-force", "distance-solving-greedy",
@@ -27,9 +27,9 @@ CLOSED_BY_DEFAULT = {
     "known-seed-dcfs", "known-seed-fpso",
 }  # fmt: skip
 DECLARED_BY_DEFAULT = {
-    "psi-padded-list",
+    "psi-padded-list", "selection-labels",
 }  # fmt: skip
-CLOSED_BY_OPTION = {"unit-isolation", "mask-inference"}
+CLOSED_BY_OPTION = {"unit-isolation", "mask-inference", "selection-labels"}
 # A little more than a guess: members see how their images are aligned, and that is declared.
 NEARLY_CLOSED = {"anchor-membership", "image-membership"}
 

@@ -29,14 +29,14 @@ import numpy.typing as npt
 
 from fedsift.crypto.masking import unmask_sum
 from fedsift.data import Federation, split_vertical
-from fedsift.lab.attacks import rare_class
+from fedsift.lab.attacks import made_columns, rare_class
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
+from fedsift.lab.attacks.made_columns import own_scores
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage, recorded_fit
 from fedsift.maths import moments
 from fedsift.methods.filter import coordinator as filters_horizontal
 from fedsift.methods.filter import label_holder as filters
 from fedsift.methods.filter.horizontal_messages import MaskedSums
-from fedsift.methods.filter.messages import OwnScores
 from fedsift.methods.filter.ranking import bins_of
 from fedsift.methods.filter.scores import TABLE_SCORES
 from fedsift.methods.filter.selector import FilterSelector
@@ -156,18 +156,6 @@ def share_right(guesses: list[int | None], labels: Integers) -> float:
 
 def _only(labels: Integers) -> int | None:
     return int(labels[0]) if len(labels) == 1 else None
-
-
-def own_scores(stage: Stage, party: str) -> Floats | None:
-    """Scores of a feature holder's own columns in its own order, if it was sent any."""
-    received = stage.received(party, OwnScores)
-    if not received:
-        return None
-    (role,) = stage.nodes[party]
-    order: Any = role.order  # type: ignore[attr-defined]  # its own secret order
-    values = np.empty(len(order))
-    values[order] = received[0].scores.array()
-    return values
 
 
 def _rows_alone(score: str, scores: Floats, binned: list[Integers], positive: int) -> Solved:
@@ -431,4 +419,5 @@ ATTACKS = (
         tolerance=0.05,
     ),
     *rare_class.ON_FILTER,
+    *made_columns.ON_FILTER,
 )

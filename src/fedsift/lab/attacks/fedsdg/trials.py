@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from fedsift.data import Federation, split_vertical
 from fedsift.lab.attacks.attack import DEFAULT, OPTION, UNPROTECTED, Attack, Trial
-from fedsift.lab.attacks.fedsdg import blind_trials, columns, techniques
+from fedsift.lab.attacks.fedsdg import blind_trials, columns, gate_start, techniques
 from fedsift.lab.attacks.fedsdg.views import CuriousLabelHolder, Recording, Weakness, read, record
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage
 from fedsift.methods.fedsdg.messages import Params
@@ -312,5 +312,6 @@ ATTACKS = (
         runs=(1, 5),
         declared_as=("single-layer-outputs", "layer-outputs"),
     ),
+    *gate_start.ATTACKS,
     *blind_trials.ATTACKS,
 )

@@ -167,10 +167,15 @@ class CuriousFeatureHolder(FeatureHolder):
     weakness: Weakness
     views: list[FeatureHolderView]
     half: Integers
+    gate_start: Floats
 
     def watch(self, weakness: Weakness = Weakness.NONE) -> None:
         """Start keeping notes."""
         self.weakness, self.views = weakness, []
+
+    def _new_part(self, gate_start: Floats) -> None:
+        self.gate_start = gate_start.copy()
+        super()._new_part(gate_start)
 
     @property
     def _layer(self) -> Any:
