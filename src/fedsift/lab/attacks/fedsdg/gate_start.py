@@ -77,7 +77,7 @@ ATTACKS = (
         aims_at=f"the label of every training row, by {_COLUMNS} columns made for it",
         measure="area under the ROC curve",
         unprotected=f"gates start by merit (protocol='paper', label_noise={_NOISE:g})",
-        default=f"no start is told; a guess knows the {_SELECTED} selected columns (protocol='blind')",
+        default=f"no start is told; a guess knows the {_SELECTED} selected (protocol='blind')",
         trial=_trial,
         runs=(1, 5),
         declared_as=("gate-start",),
