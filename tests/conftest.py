@@ -1,6 +1,7 @@
 """Shared set-up: deterministic property tests and no stray environment."""
 
 import os
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from fedsift.testing.draws import let_seeds_drive_everything
 
 hypothesis.settings.register_profile("fedsift", deadline=None, max_examples=60, derandomize=True)
 hypothesis.settings.load_profile("fedsift")
+
+# Started in the background, tests would inherit that Ctrl-C is ignored, and so would what they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -108,7 +108,9 @@ def test_parameters_of_a_chain_are_declared_once():
 
 
 # Attacks that are the same for several methods name those.
-SEVERAL = {f"lab/attacks/{name}.py" for name in ("key_swap", "known_seed", "rare_class")}
+SEVERAL = {
+    f"lab/attacks/{name}.py" for name in ("key_swap", "known_seed", "made_columns", "rare_class")
+}
 
 
 def test_a_method_is_one_folder_and_one_line():
