@@ -274,8 +274,8 @@ class FedSDGSelector(JointModel, method=METHOD):
             self.scores_ = scores_in_order(federation, self.result_.scores)
         self.n_features_to_select_ = int(self.support_.sum())
         self._states = self._known_states(prepared, federation)
-        if getattr(trained, "cost", ""):
-            warnings.warn(trained.cost, UserWarning, stacklevel=3)
+        if getattr(trained, "warning", ""):
+            warnings.warn(trained.warning, UserWarning, stacklevel=3)
         if trained.interrupted:
             warnings.warn(
                 f"The training was interrupted after {self.n_epochs_} epochs; the result is that "

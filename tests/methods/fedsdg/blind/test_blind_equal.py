@@ -100,6 +100,7 @@ def test_encrypted_trainings_give_the_same(scheme):
 CASES = [
     *(("bgv", 1 + seed, 30, 4, seed, {}) for seed in range(2)),
     ("bgv", 5, 60, 10, 2, {}),
+    ("bgv", 2, 80, 40, 0, {"n_settling": 1, "trials": 5, "init": "gini"}),
     ("bgv", 10, 60, 10, 3, {"hidden": 2}),
     ("bgv", 1, 24, 300, 4, {"hidden": 32, "n_openings": 1, "n_settling": 0}),
     ("paillier", 2, 24, 2, 0, {"hidden": 1, "batch_size": 8, "security_bits": 112}),

@@ -64,6 +64,15 @@ def test_a_training_that_diverges_says_what_to_do():
         blind(layer_learning_rate=50.0).fit(X, y)
 
 
+def test_a_training_that_diverges_late_keeps_what_gates_had_selected():
+    X, y = telling()
+    with pytest.warns(UserWarning, match=r"diverged.*smaller layer_learning_rate.*no use"):
+        selector = blind(layer_learning_rate=8.0, max_epochs=8).fit(X, y)
+    assert 0 < len(selector.history_) < 8
+    assert selector.support_.any()
+    assert any("diverged" in remark for remark in selector.result_.warnings)
+
+
 def test_rules_of_choosing_buy_fewer_features_with_loss():
     gates = np.array([0.5, -0.2, 0.1])
     judged = [

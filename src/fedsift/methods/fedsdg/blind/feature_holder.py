@@ -45,7 +45,7 @@ from fedsift.methods.filter import messages as filter_messages
 from fedsift.protocol import MaskedArray, Network, PublicArray, handles
 from fedsift.protocol.resume import Resumable
 
-MAY_CHANGE = ("n_openings", "n_settling")
+MAY_CHANGE = ("n_openings", "n_settling", "trials", "n_blocks")
 """Settings that a resumed training may have others of: it may go on for longer."""
 
 

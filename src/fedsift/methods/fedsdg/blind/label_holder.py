@@ -90,7 +90,7 @@ class BlindlyTrained:
     interrupted: bool
     parties: tuple[str, ...]
     remarks: tuple[str, ...]
-    cost: str
+    warning: str
 
 
 class BlindLabelHolder(
@@ -166,7 +166,7 @@ class BlindLabelHolder(
             await self.done(net)
         await phase.run(net, lambda: self.stop_requested, self.report, self.done)
         await self._tell_selection(phase, layer, net)
-        if not self.stop_requested:
+        if not self.stop_requested and phase.diverged is None:
             await self.finish(net)
         return self._outcome(phase, parties)
 
@@ -309,17 +309,23 @@ class BlindLabelHolder(
 
     def _outcome(self, phase: BlindTraining, parties: Sequence[str]) -> BlindlyTrained:
         assert phase.selected is not None  # noqa: S101 - the run has selected
-        remarks, costs = [], ""
+        remarks, warning = [], ""
         if phase.all_closed:
             remarks.append("All gates closed; the column whose gate closed last was kept.")
+        if phase.diverged is not None:
+            warning = (
+                f"{phase.diverged} What the gates had selected before is kept; the model of this "
+                "run is of no use."
+            )
+            remarks.append(warning)
         chosen, (cost, error) = phase.chosen, phase.cost
         if cost > error > 0:
-            costs = (
+            warning = (
                 f"The selection costs {100 * cost / phase.variance:.1f} points of explained "
                 f"variance on validation rows against all features, {cost / error:.1f} standard "
                 "errors; choose='best', a smaller lam or more features cost less."
             )
-            remarks.append(costs)
+            remarks.append(warning)
         return BlindlyTrained(
             len(phase.selected),
             -1 if chosen is None else chosen.number,
@@ -328,7 +334,7 @@ class BlindLabelHolder(
             self.stop_requested,
             tuple(parties),
             tuple(remarks),
-            costs,
+            warning,
         )
 
     # Files and facts

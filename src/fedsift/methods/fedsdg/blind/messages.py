@@ -51,6 +51,9 @@ class BlindParams:
     n_openings, passes, n_settling : int
         How often gates move, passes over the rows before each time, and passes with all
         features before, and with the selection after.
+    trials : int
+        Losses that are opened in each of the rounds in which selected features are left out one
+        by one; 0 for no such rounds.
     n_blocks : int
         Mean losses that are opened each time.
     rate_bits : int
@@ -69,6 +72,7 @@ class BlindParams:
     n_openings: int = 80
     passes: int = 1
     n_settling: int = 10
+    trials: int = 0
     n_blocks: int = 20
     batch_size: int = 256
     validation: float = 0.2
@@ -104,13 +108,33 @@ class BlindParams:
 
     @property
     def n_judgements(self) -> int:
-        """Openings of losses: all features, every state of the gates, and the selection."""
-        return self.n_openings + (2 if self.has_gates else 1)
+        """Openings of losses: all features, every state of the gates, trials, the selection."""
+        n_tried = self.trials * len(self.trial_passes)
+        return self.n_openings + n_tried + (2 if self.has_gates else 1)
 
     @property
     def n_passes(self) -> int:
         """Passes over the training rows in all."""
-        return self.n_openings * self.passes + self.n_whole + self.n_settling
+        return self.n_openings * self.passes + self.n_whole + self.n_after
+
+    @property
+    def n_after(self) -> int:
+        """Passes with the selection: more of them where its features are tried."""
+        return 4 * self.n_settling if self.trials else self.n_settling
+
+    @property
+    def trial_passes(self) -> tuple[int, ...]:
+        """After how many passes with the selection its features are left out one by one.
+
+        Examples
+        --------
+        >>> BlindParams(n_settling=10, trials=8).trial_passes
+        (20, 25, 30)
+        """
+        if not self.trials:
+            return ()
+        n = self.n_settling
+        return tuple(sorted({2 * n, 2 * n + n // 2, 3 * n}))
 
     @property
     def n_whole(self) -> int:
@@ -143,6 +167,14 @@ def most_blocks(n_validation: int, n_hidden: int, n_judgements: int) -> int:
     return max(1, min(by_cells, n_validation // SMALLEST_BLOCK))
 
 
+def most_trials(params: BlindParams, n_validation: int, n_hidden: int) -> int:
+    """How many losses may be opened in a round of trials: what others have left to give."""
+    rounds = len(params.trial_passes)
+    others = params.n_judgements - params.trials * rounds
+    by_cells = n_validation * n_hidden // (CELLS_PER_NUMBER * params.blocks_of(n_validation))
+    return max(0, by_cells - others) // max(1, rounds)
+
+
 def fewest_to_validate(n_rows: int, *, hidden: bool) -> int:
     """So many rows validate at least, more if others have columns; some are left to train with."""
     return max(1, min(SMALLEST_BLOCK if hidden else FEWEST_ROWS, n_rows - FEWEST_ROWS))
@@ -172,13 +204,15 @@ def check_opened(
     openings = most_openings(n_training, n_hidden, n_features)
     blocks = most_blocks(n_validation, n_hidden, params.n_judgements)
     n_sums = params.n_openings if params.has_gates else 0
-    if n_sums > openings or params.blocks_of(n_validation) > blocks:
+    trials = most_trials(params, n_validation, n_hidden)
+    too_many = params.blocks_of(n_validation) > blocks or params.trials > trials
+    if n_sums > openings or too_many:
         raise ParameterError(
             f"The run would open sums {params.n_openings} times, and {params.n_blocks} block means "
             f"each time, about {n_training} rows to train with, {n_validation} to validate with, "
             f"and {n_hidden} features of others.",
             f"Numbers for a {CELLS_PER_NUMBER}th of the cells may be opened: sums {openings} "
-            f"times, with {blocks} block means.",
+            f"times, with {blocks} block means, and {trials} trials in a round.",
             "Use more rows, or a smaller max_epochs.",
         )
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from fedsift.errors import ParameterError
 from fedsift.methods.base import number_or_auto
@@ -14,6 +15,7 @@ from fedsift.methods.fedsdg.blind.messages import (
     fewest_to_validate,
     most_blocks,
     most_openings,
+    most_trials,
 )
 from fedsift.methods.fedsdg.messages import SMALLEST_BATCH
 from fedsift.privacy.draws import private_seed
@@ -24,11 +26,22 @@ _MOST_BLOCKS = 20
 _FASTEST = 40.0 / 3.0
 """The default layer_learning_rate of 0.3 steps at a quarter of what diverged in measurements."""
 
+_PRICE = 2.5
+"""Of an open gate, for two classes."""
+
 _NARROW = 16
 """Fewer units than this step no faster: with plain steps they diverge."""
 
 _LONGEST_STEP = 8
 """How many times longer gates step where sums are opened less often."""
+
+_MOST_TRIALS = 64
+_FEWEST_TRIALS = 4
+_STEPS_PER_TRIAL = 2
+"""Batches that train for each that judges a trial, which takes less than half of the time."""
+
+_NUMERIC_RATE = 0.5
+"""Errors of a number may be large, and squares make them larger: steps are half as long."""
 
 NOT_HERE = {
     "model": ("network",),
@@ -80,18 +93,16 @@ def blind_params_for(selector, federation, *, simulated=False):
     # Fewer openings where data is scarce, with more passes and longer steps in between.
     passes = math.ceil(int(selector.max_epochs) / most)
     openings = int(selector.max_epochs) // passes
-    blocks = _MOST_BLOCKS
-    if n_hidden:
-        judgements = openings + (1 if selector.gates == "none" else 2)
-        blocks = min(blocks, most_blocks(sure_validation, n_hidden, judgements))
     hidden = selector.outputs
     if hidden == "auto":
         hidden = _MANY if n_classes > _MANY_CLASSES else _FEW
     outputs = n_classes if n_classes > 2 else 1
     rate = float(selector.layer_learning_rate) * _rate_of_one(int(hidden), outputs)
+    rate *= 1.0 if n_classes else _NUMERIC_RATE
+    price = price_of(n_features, n_classes, n_training)
     params = BlindParams(
         n_features_to_select=number_or_auto(selector.n_features_to_select, n_features),
-        lam=float(price_of(n_features, n_classes) if selector.lam == "auto" else selector.lam),
+        lam=float(price if selector.lam == "auto" else selector.lam),
         sigma=float(selector.sigma),
         init=selector.init,
         gates="none" if selector.gates == "none" else "input",
@@ -102,7 +113,7 @@ def blind_params_for(selector, federation, *, simulated=False):
         n_openings=openings,
         passes=passes,
         n_settling=settling,
-        n_blocks=blocks,
+        n_blocks=_MOST_BLOCKS,
         batch_size=batch_size,
         validation=float(selector.validation),
         rate_bits=max(1, round(math.log2(batch_size / rate))),
@@ -110,8 +121,37 @@ def blind_params_for(selector, federation, *, simulated=False):
         scheme=selector._scheme(),
         seed=private_seed(selector._seed(), simulated=simulated),
     )
+    params = _with_trials(params, sure_training, sure_validation, n_hidden, n_features)
     check_opened(params, n_training, n_validation, n_hidden, n_features)
     return params
+
+
+def _with_trials(params, n_training, n_validation, n_hidden, n_features):
+    """As many block means and trials as may be opened, and as are worth their time."""
+
+    def blocks_for(some):
+        if not n_hidden:
+            return _MOST_BLOCKS
+        return min(_MOST_BLOCKS, most_blocks(n_validation, n_hidden, some.n_judgements))
+
+    blocks = blocks_for(params)
+    plain = replace(params, n_blocks=blocks)
+    if not params.has_gates or not params.n_settling:
+        return plain
+    # Trials may take half of the blocks, whose scatter says how sure a loss is.
+    some = replace(params, trials=1, n_blocks=(blocks + 1) // 2)
+    n_judging = max(1, math.ceil(n_validation / params.batch_size))
+    n_steps = some.n_passes * math.ceil(n_training / params.batch_size)
+    trials = min(
+        _MOST_TRIALS,
+        n_features + 1,
+        most_trials(some, n_validation, n_hidden) if n_hidden else _MOST_TRIALS,
+        n_steps // (_STEPS_PER_TRIAL * len(some.trial_passes) * n_judging),
+    )
+    if trials < _FEWEST_TRIALS:
+        return plain
+    some = replace(params, trials=trials)
+    return replace(some, n_blocks=blocks_for(some))
 
 
 def _class_weight(wanted, target):
@@ -143,15 +183,16 @@ def _rate_of_one(hidden, outputs):
     return _FASTEST / (math.sqrt(max(hidden, _NARROW)) + several) ** 2
 
 
-def price_of(n_features, n_classes):
+def price_of(n_features, n_classes, n_training):
     """What open gates cost by default, relative to the loss of predicting the mean.
 
     Few features are not overpriced. Several classes share the features, so that each explains
-    less of the whole: the price falls with their number.
+    less of the whole: the price falls with their number. It also falls where features are more
+    than rows: no few of them are sure to be the right ones there.
     """
-    if n_classes:
-        return min(2.5 / max(1, n_classes if n_classes > 2 else 1) ** 0.22, 0.008 * n_features)
-    return min(2.0, 0.008 * n_features)
+    several = max(1, n_classes if n_classes > 2 else 1)
+    wide = max(1.0, n_features / n_training)
+    return min(_PRICE / (several * wide) ** 0.22, 0.008 * n_features)
 
 
 def notes_on_blind(params, n_holders):

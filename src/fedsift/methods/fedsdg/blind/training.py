@@ -6,6 +6,10 @@ First all features train a network together, to be judged; then new weights trai
 then the selection trains on with fixed gates. Every *opening* ends so many passes over the training
 rows: one number per column moves the gates, and block means of the loss on validation rows judge
 them. Openings and new weights come when the job says, so that nobody learns anything from when.
+
+*Trials.* Where gates leave few features open, the best of the filter join them, and all of them
+train on together. Then each is left out once, and those without which validation rows are predicted
+as well or better go, in up to three rounds. Their number is fixed, whatever is selected.
 """
 
 from __future__ import annotations
@@ -37,8 +41,14 @@ EpochReport = Callable[[dict[str, Any]], None]
 _HALF = 1 << (GATE_BITS - 1)
 """Gates that do not learn are half open, as all are on average at the start: steps fit them."""
 
+_FULL = 1 << GATE_BITS
+
 _DIVERGED = 100.0
 """A loss so many times that of predicting the mean is no use to anybody."""
+
+
+class Diverged(ParameterError):
+    """The loss grew beyond all bounds; what was selected before may be kept."""
 
 
 class Layer(Protocol):
@@ -103,6 +113,9 @@ class BlindTraining:
         self._judged: list[Judged] = []
         self.whole: Judged | None = None
         self.settled: Judged | None = None
+        self._merit = gates.means.copy()
+        self._by_gates: Small | None = None
+        self.diverged: Diverged | None = None
         self._n_whole = self._n_settled = 0
         self._n_passes = 0
         self._batches = equal_batches(rng.permutation(training), params.batch_size)
@@ -121,6 +134,29 @@ class BlindTraining:
         n_judged = len(self._judged) + sum(one is not None for one in (self.whole, self.settled))
         self.layer.use_batches(judging, params.n_judgements - n_judged, training=False)
         await self._train_whole(net, stopped, after)
+        try:
+            await self._train_gates(net, stopped, report, after)
+            if self.selected is None:
+                self._select()
+            await self._settle(net, stopped, after)
+        except Diverged as error:
+            if not self._judged:
+                raise
+            self.diverged = error
+            if self.selected is None:
+                self._select()
+        if self._by_gates is not None and self._n_settled < self._last_trial:
+            # What the filter proposed was not tried to the end.
+            self.selected, self._by_gates = self._by_gates, None
+
+    async def _train_gates(
+        self,
+        net: Network,
+        stopped: Callable[[], bool],
+        report: EpochReport | None,
+        after: Callable[[Network], Awaitable[None]],
+    ) -> None:
+        """All openings that are left."""
         while len(self._judged) < self._params.n_openings and not stopped():
             if not await self._until_opening(net, stopped):
                 break
@@ -128,15 +164,71 @@ class BlindTraining:
             if report is not None:
                 report(entry)
             await after(net)
-        if self.selected is None:
-            self._select()
-        while self._n_settled < self._params.n_settling and not stopped():
+
+    @property
+    def _last_trial(self) -> int:
+        return max(self._params.trial_passes, default=0)
+
+    async def _settle(
+        self,
+        net: Network,
+        stopped: Callable[[], bool],
+        after: Callable[[Network], Awaitable[None]],
+    ) -> None:
+        """The selection trains on, and its features are tried."""
+        params = self._params
+        if params.trials and not self._n_settled and not stopped():
+            self._add_candidates()
+        while self._n_settled < params.n_after and not stopped():
             if not await self._pass(net, stopped, fixed=self.final_gates()):
                 break
             self._n_settled += 1
-            if self._n_settled == self._params.n_settling:
+            if self._n_settled in params.trial_passes:
+                await self._try_features(net)
+            if self._n_settled == params.n_after:
                 self.settled = await self._judge(self.final_gates(), net)
             await after(net)
+
+    def _add_candidates(self) -> None:
+        """As many features as are selected join them: those that the filter likes best."""
+        assert self.selected is not None  # noqa: S101 - selected before
+        n_left = self._params.trials - 1 - len(self.selected)
+        if n_left < 0:
+            return
+        self._by_gates = self.selected
+        if self._params.init == "gini":
+            ties = self._rng.permutation(len(self._merit))
+            n_best = min(n_left, len(self.selected))
+            best = np.lexsort((ties, -self._merit))[:n_best]
+            self.selected = np.union1d(self.selected, best)
+
+    async def _try_features(self, net: Network) -> None:
+        """Leave out each feature once; those that do not help go.
+
+        There are as many trials as the job says. Without candidates they say nothing.
+        """
+        assert self.selected is not None  # noqa: S101 - selected before
+        gates, candidates = self.final_gates(), self.selected
+        known = self._by_gates is not None
+        losses = []
+        for number in range(self._params.trials):
+            without = gates.copy()
+            if known and 0 < number <= len(candidates):
+                without[candidates[number - 1]] = 0
+            losses.append((await self._judge(without, net)).loss)
+        if known:
+            worth = np.array(losses[1 : len(candidates) + 1]) - losses[0]
+            self.selected = candidates[self._helpful(worth)]
+
+    def _helpful(self, worth: Floats) -> npt.NDArray[np.bool_]:
+        """Features to keep, by what leaving them out costs."""
+        ranked = np.argsort(np.argsort(-worth, kind="stable"))
+        exactly = self._params.n_features_to_select
+        if exactly is None:
+            return (worth > 0.0) | (ranked == 0)
+        if self._n_settled == self._last_trial:
+            return np.asarray(ranked < exactly)
+        return (worth > 0.0) | (ranked < exactly)
 
     async def _train_whole(
         self,
@@ -209,7 +301,7 @@ class BlindTraining:
         means = blocks / 4.0**params.scales.outputs / sizes
         loss = float((means * sizes).sum() / sizes.sum())
         if not np.isfinite(loss) or loss > _DIVERGED * self.variance:
-            raise ParameterError(
+            raise Diverged(
                 f"The training diverged: after {len(self._judged)} openings the loss is "
                 f"{loss / self.variance:.3g} times that of predicting the mean.",
                 "Steps small enough for these columns are needed.",
@@ -225,8 +317,9 @@ class BlindTraining:
         return None if self._params.has_gates else gate_integers(self.gates.means)
 
     def _select(self) -> None:
+        """Select by a state of the later half: before, gates had no time to close."""
         params = self._params
-        self.chosen = choose(self._judged, params.choose)
+        self.chosen = choose(self._judged[len(self._judged) // 2 :], params.choose)
         self.selected = selected_features(
             self.chosen, self.gates.means, params.n_features_to_select
         )
@@ -256,6 +349,9 @@ class BlindTraining:
         means = self.gates.means if self.chosen is None else self.chosen.means
         known = gate_integers(means)
         gates = np.zeros_like(known)
+        if self._by_gates is not None:
+            gates[self.selected] = _FULL
+            return gates
         # What an exact number adds to the open gates, or what closed later, starts half open.
         gates[self.selected] = np.where(known > 0, known, _HALF)[self.selected]
         return gates
@@ -271,6 +367,8 @@ class BlindTraining:
             "chosen": None if self.chosen is None else vars(self.chosen),
             "whole": None if self.whole is None else vars(self.whole),
             "settled": None if self.settled is None else vars(self.settled),
+            "by_gates": self._by_gates,
+            "merit": self._merit,
             "n_whole": self._n_whole,
             "n_settled": self._n_settled,
             "n_passes": self._n_passes,
@@ -287,6 +385,7 @@ class BlindTraining:
         self.chosen = None if saved["chosen"] is None else Judged(**saved["chosen"])
         self.whole = None if saved["whole"] is None else Judged(**saved["whole"])
         self.settled = None if saved["settled"] is None else Judged(**saved["settled"])
+        self._by_gates, self._merit = saved["by_gates"], saved["merit"]
         self._n_whole, self._n_settled = int(saved["n_whole"]), int(saved["n_settled"])
         self._n_passes = int(saved["n_passes"])
         self._batches = list(saved["batches"])
