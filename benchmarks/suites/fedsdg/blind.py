@@ -194,10 +194,11 @@ _SETS = ("madelon", "friedman", "coil20", "isolet", "arcene", "pcmac", "relathe"
 _ALSO = {
     "madelon": {"5 clients": {"clients": 5}},
     "isolet": {
-        "10 %": {"n_features_to_select": 0.1},
-        "40 %": {"n_features_to_select": 0.4},
+        "10 %": {"n_features_to_select": 61},
+        "40 %": {"n_features_to_select": 246},
     },
-    "coil20": {"10 %": {"n_features_to_select": 0.1}},
+    "coil20": {"10 %": {"n_features_to_select": 102}},
+    "arcene": {"10 %": {"n_features_to_select": 1000}},
 }
 _VARIED = {
     "constant start": {"init": "constant"},

@@ -222,13 +222,13 @@ class BlindTraining:
 
     def _helpful(self, worth: Floats) -> npt.NDArray[np.bool_]:
         """Features to keep, by what leaving them out costs."""
-        ranked = np.argsort(np.argsort(-worth, kind="stable"))
+        ranked: Small = np.argsort(np.argsort(-worth, kind="stable"))
         exactly = self._params.n_features_to_select
         if exactly is None:
-            return (worth > 0.0) | (ranked == 0)
+            return np.asarray((worth > 0.0) | (ranked == 0))
         if self._n_settled == self._last_trial:
             return np.asarray(ranked < exactly)
-        return (worth > 0.0) | (ranked < exactly)
+        return np.asarray((worth > 0.0) | (ranked < exactly))
 
     async def _train_whole(
         self,
