@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from benchmarks.pages.writer import table
 
 _JUDGES = ("network", "5-NN", "logistic", "trees")
-_PARTS = {"suite": "10 to 14", "last": "60 to 64", "varied": "10 to 14, other settings"}
 
 
 def percent(found: dict | None) -> str:
@@ -21,14 +20,14 @@ def percent(found: dict | None) -> str:
 
 def selections(rows: list[dict]) -> str:
     """All rows but those of other settings."""
-    shown = [row for row in rows if row["part"] != "varied"]
+    shown = [row for row in rows if row["part"] in ("suite", "last")]
     header = ["data", "method", "splits", "features", "share", "precision", *_JUDGES]
     return table(header, [_line(row) for row in shown])
 
 
 def varied(rows: list[dict]) -> str:
-    """Other settings beside the defaults, on the splits that they share."""
-    shown = [row for row in rows if row["part"] == "varied"]
+    """Other settings, starts, gates and the protocol of the paper."""
+    shown = [row for row in rows if row["part"] in ("varied", "ablation")]
     header = ["data", "setting", "splits", "features", "share", "precision", *_JUDGES[:3]]
     return table(header, [_line(row)[:-1] for row in shown])
 

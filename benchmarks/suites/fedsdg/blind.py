@@ -24,6 +24,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.baselines.fedsdg import PAPER
 from benchmarks.runner import use_one_thread_each
 from benchmarks.store import machine_facts, write
 from benchmarks.suites.fedsdg.accuracy import load, rows_inside, rows_of, split
@@ -116,17 +117,15 @@ def one_split(job: Mapping[str, Any]) -> dict[str, Any]:
     for name, settings in job["methods"].items():
         settings = dict(settings)
         training, testing = split(X, y, job["seed"], settings.pop("clients", 2), inside=inside)
+        settings["random_state"] = job["seed"]
         start = time.perf_counter()
-        holder = train_openly(training, {"random_state": job["seed"], **settings})
-        seconds = time.perf_counter() - start
-        chosen = np.flatnonzero(training.original_support(_by_party(holder, training)))
+        run = _in_paper if settings.pop("protocol", "blind") == "paper" else _openly
+        chosen, network, opening = run(training, testing, settings)
         found[name] = {
-            "network": _network_score(holder, testing, y[test]),
+            "network": network,
             "n_features": len(chosen),
-            "seconds": seconds,
-            "opening": -1
-            if holder._training_phase.chosen is None
-            else holder._training_phase.chosen.number,
+            "seconds": time.perf_counter() - start,
+            "opening": opening,
             **judge(X[:, chosen], y, train, test, _affordable(y, job.get("judges", JUDGES))),
         }
         if informative is not None:
@@ -138,6 +137,24 @@ def one_split(job: Mapping[str, Any]) -> dict[str, Any]:
         quick = tuple(name for name in job.get("judges", JUDGES) if name != "trees")
         found["all"] = {"n_features": X.shape[1], **judge(X, y, train, test, quick)}
     return {"data": job["data"], "seed": job["seed"], "shape": list(X.shape), "methods": found}
+
+
+def _openly(
+    training: Federation, testing: Federation, settings: Mapping[str, Any]
+) -> tuple[Any, float, int]:
+    """Selected columns, the network's score, and the opening that was chosen."""
+    holder = train_openly(training, settings)
+    chosen = np.flatnonzero(training.original_support(_by_party(holder, training)))
+    state = holder._training_phase.chosen
+    return chosen, _network_score(holder, testing), -1 if state is None else state.number
+
+
+def _in_paper(
+    training: Federation, testing: Federation, settings: Mapping[str, Any]
+) -> tuple[Any, float, int]:
+    """The same of the protocol of the paper."""
+    selector = FedSDGSelector(**PAPER | {"security": "plain", **settings}).fit(training)
+    return np.flatnonzero(selector.support_), float(selector.score(testing)), -1
 
 
 def _affordable(y: Any, judges: tuple[str, ...]) -> tuple[str, ...]:
@@ -178,10 +195,11 @@ def _by_party(holder: OpenHolder, federation: Federation) -> dict[str, list[str]
     }
 
 
-def _network_score(holder: OpenHolder, federation: Federation, y: Any) -> float:
+def _network_score(holder: OpenHolder, federation: Federation) -> float:
     outputs = holder.predict(federation)
     target = federation.target
     if target.kind != "classes":
+        y = np.asarray(target.values, dtype=np.float64)
         return float(1.0 - ((outputs[0] - y) ** 2).mean() / y.var())
     return float((outputs.argmax(axis=0) == target.codes).mean())
 
@@ -209,25 +227,37 @@ _VARIED = {
     "16 units": {"outputs": 16},
     "64 units": {"outputs": 64},
 }
+_ABLATION = {
+    "blind, gini start": {},
+    "blind, constant start": {"init": "constant"},
+    "blind, no gates": {"gates": "none"},
+    "paper, gini start, two gates": {"protocol": "paper"},
+    "paper, gini start, one gate": {"protocol": "paper", "gates": "input"},
+    "paper, constant start, two gates": {"protocol": "paper", "init": "constant"},
+    "paper, constant start, one gate": {"protocol": "paper", "init": "constant", "gates": "input"},
+    "paper, no gates": {"protocol": "paper", "gates": "none"},
+}
+"""Start of the gates, gates and protocol."""
+
 _VARIED_SETS = ("madelon", "isolet", "coil20", "arcene")
 
 
 def jobs(part: str, n_splits: int, sets: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Splits of a part: ``suite``, ``last`` (new splits, defaults alone) or ``varied``."""
+    """Splits of a part: ``suite``, ``last`` (new splits, defaults alone), ``varied``, ``ablation``."""
     first = LAST_SEED if part == "last" else FIRST_SEED
     for seed in range(first, first + n_splits):
         for data in sets:
             methods = {"blind": {}}
             if part == "suite":
                 methods |= {"one-se": {"choose": "one-se"}} | _ALSO.get(data, {})
-            elif part == "varied":
-                methods = dict(_VARIED)
+            elif part != "last":
+                methods = dict(_VARIED if part == "varied" else _ABLATION)
             yield {
                 "part": part,
                 "data": data,
                 "seed": seed,
                 "methods": methods,
-                "all": part != "varied",
+                "all": part in ("suite", "last"),
                 "judges": JUDGES if part == "suite" else JUDGES[:2],
             }
 
@@ -256,12 +286,12 @@ def summarise(splits: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def main() -> None:
     """Run one part; splits that are in the file already are kept."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("part", choices=("suite", "last", "varied"))
+    parser.add_argument("part", choices=("suite", "last", "varied", "ablation"))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/fedsdg_blind.json"))
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--sets", nargs="+", default=None)
     asked = parser.parse_args()
-    sets = tuple(asked.sets or (_VARIED_SETS if asked.part == "varied" else _SETS))
+    sets = tuple(asked.sets or (_SETS if asked.part in ("suite", "last") else _VARIED_SETS))
     use_one_thread_each()
     splits = json.loads(asked.out.read_text())["splits"] if asked.out.exists() else []
     known = {(one["part"], one["data"], one["seed"]) for one in splits}
