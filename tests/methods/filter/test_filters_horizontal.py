@@ -12,6 +12,7 @@ from fedsift.engine import run_local
 from fedsift.errors import PartyError
 from fedsift.methods.filter import coordinator as filters_horizontal
 from fedsift.methods.filter.horizontal_messages import MaskedSums
+from fedsift.methods.filter.pooled import pooled_scores
 from fedsift.methods.filter.ranking import Params, plain_scores
 from helpers.arrays import labelled
 from helpers.runs import received
@@ -19,12 +20,10 @@ from helpers.runs import received
 SCORES = ["gini", "f", "mi", "chi2", "iv", "variance"]
 
 
-OPENED = {"min_class_size": 5, "disclose": "counts"}
-
-
 def pooled(X, y, score):
+    """The statistic of all rows in one table, with the bins that members find together."""
     table = PartyTable.from_any(X, name="pooled")
-    return plain_scores(table, Target.from_values(y), Params(score=score, **OPENED))
+    return pooled_scores(table, Target.from_values(y), Params(score, min_class_size=5)).values
 
 
 @pytest.mark.parametrize("parties", [2, 3, 5])

@@ -222,7 +222,9 @@ class FilterSelector(MethodSelector, method=METHOD):
             params,
             filters_horizontal.PROTOCOL,
             nodes,
-            filter_horizontal_messages.messages_used(params),
+            filter_horizontal_messages.messages_used(
+                params, numeric_target=_has_numbers(federation)
+            ),
             notes=(
                 "Sums travel under pairwise one-time masks; no homomorphic encryption is needed.",
                 *self._notes(params),
@@ -332,6 +334,11 @@ class FilterSelector(MethodSelector, method=METHOD):
         if params.noisy:
             result = with_spent(result, federation, params)
         return with_selection_spent(result, params) if params.releases else result
+
+
+def _has_numbers(federation):
+    """Whether the labels of parties with different rows are numbers."""
+    return any(t is not None and t.kind == "numbers" for t in federation.targets.values())
 
 
 def _names_and_remarks(facts):
