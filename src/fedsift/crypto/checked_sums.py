@@ -14,8 +14,8 @@ in a secret order, parties send their parts of ``S = r (T - k)`` and of ``a S``,
 on. ``S`` is 0 if the count is ``k``, and otherwise any number but 0 alike: the collector learns
 whether the count is small, and neither its value nor the ``k``. That a count is *not* small it
 proves to the parties by ``t S`` and ``t a S``, with a ``t`` of its own: no pair that is not
-``(0, 0)`` can be found from ``(0, 0)`` without knowing ``a``. It proves nothing where it says that a
-count is small, which only hides more.
+``(0, 0)`` can be found from ``(0, 0)`` without knowing ``a``. It proves nothing where it says that
+a count is small, which only hides more.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from fedsift.errors import WrongTotals
 PRIME = (1 << 31) - 1
 """Products of two residues fit a word of 64 bits. Sums must stay below it."""
 
+_HALF = 32
 _ORDER_MODULUS = (1 << 47) - 115
 
 Integers = npt.NDArray[np.int64]
@@ -126,6 +127,25 @@ def prove_not_small(hidden: Integers, small: Flags, smallest: Integers) -> npt.N
     pairs = (hidden.reshape(2, -1) % PRIME).astype(np.uint64)[:, ~small[place]]
     factor = 1 + uniform_below(PRIME - 1, pairs.shape[1])
     return pairs * factor % PRIME
+
+
+def pack(residues: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Two residues in each word, those of the first half above those of the second.
+
+    Examples
+    --------
+    >>> unpack(pack(np.array([1, 2, 3], dtype=np.uint64)))
+    array([1, 2, 3, 0], dtype=uint64)
+    """
+    even = np.append(residues, np.zeros(len(residues) % 2, dtype=np.uint64))
+    first, second = even.reshape(2, -1)
+    return first << np.uint64(_HALF) | second
+
+
+def unpack(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Inverse of :func:`pack`, with a zero behind an odd number of residues."""
+    low = np.uint64((1 << _HALF) - 1)
+    return np.concatenate([words >> np.uint64(_HALF), words & low])
 
 
 def _comparisons(smallest: Integers) -> tuple[Integers, Integers]:

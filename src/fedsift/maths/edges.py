@@ -110,7 +110,7 @@ class EdgeSearch:
         self._edges = np.full(shape, _TOP)
         self._at = np.repeat(self._present[:, None], width, axis=1)
         self._asked = np.repeat(np.arange(len(bins))[:, None], width, axis=1)
-        return counts[first]
+        return np.asarray(counts[first])
 
     def _ask(self) -> None:
         """Thresholds of the edges that are still looked for, each once in a column."""
@@ -124,6 +124,5 @@ class EdgeSearch:
         before = np.concatenate([np.zeros((len(tried), 1), np.uint64), highest[:, :-1]], axis=1)
         new = self._active & (highest != before)
         self._asked = np.maximum(np.cumsum(new).reshape(new.shape) - 1, 0)
-        self.thresholds = [
-            binning.finite_from_ordered(own[asked]) for own, asked in zip(tried, new, strict=True)
-        ]
+        flat = binning.finite_from_ordered(tried[new])
+        self.thresholds = np.split(flat, np.cumsum(new.sum(axis=1))[:-1])

@@ -13,7 +13,7 @@ from fedsift.errors import PartyError
 from fedsift.methods.filter import coordinator as filters_horizontal
 from fedsift.methods.filter.horizontal_messages import MaskedSums
 from fedsift.methods.filter.pooled import pooled_scores
-from fedsift.methods.filter.ranking import Params, plain_scores
+from fedsift.methods.filter.ranking import Params
 from helpers.arrays import labelled
 from helpers.runs import received
 

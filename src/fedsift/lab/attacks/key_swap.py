@@ -22,9 +22,9 @@ import msgspec
 import numpy as np
 
 from fedsift.crypto import shuffle
+from fedsift.crypto.checked_sums import PRIME, pack, unpack
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.crypto.identity import Identity
-from fedsift.crypto.checked_sums import PRIME
 from fedsift.crypto.masking import (
     SCHEME,
     MaskingKey,
@@ -132,12 +132,16 @@ class KeySwapper:
                 for other, key in self._own.items()
                 if other != victim
             ]
+            masked = unpack(masked) if masked.ndim == 1 else masked
             zeros = np.zeros(len(masked), dtype=np.int64)
             # Without masks they add up all the same, and the run goes on.
             if masked.ndim == 1:
                 theirs = [masks.mask_modulo(zeros, context, PRIME) for masks in shared]
-                numbers = (unmask_modulo([masked, *theirs], PRIME) % PRIME).tolist()
-                changes[name] = MaskedArray.of(np.array(numbers, dtype=np.uint64))
+                opened = unmask_modulo([masked, *theirs], PRIME) % PRIME
+                numbers, changes[name] = (
+                    opened.tolist(),
+                    MaskedArray.of(pack(opened.astype(np.uint64))),
+                )
             else:
                 limbs = masked.shape[1]
                 theirs = [masks.mask(zeros.tolist(), context, limbs) for masks in shared]

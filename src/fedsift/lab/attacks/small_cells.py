@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.crypto.checked_sums import pack, unpack
 from fedsift.crypto.masking import unmask_sum
 from fedsift.data import Federation
 from fedsift.errors import PartyFailed, PolicyViolation
@@ -55,8 +56,9 @@ class LyingCoordinator(Coordinator):
             return answer
         totals, _, proofs = self._news
         # It proves what it can, and fills the rest with proofs of others.
-        known, wanted = proofs.array(), int((course.request.smallest - 1).sum())
-        filled = np.resize(known, (2, wanted)) if known.size else np.ones((2, wanted), np.uint64)
+        known, wanted = unpack(proofs.array()), int((course.request.smallest - 1).sum())
+        known = known.reshape(2, -1) if known.size else np.ones((2, 1), np.uint64)
+        filled = pack(np.resize(known.T, (wanted, 2)).T.ravel())
         large = np.zeros_like(answer)
         self._news = (totals, PublicArray.of(large), PublicArray.of(filled))
         return large

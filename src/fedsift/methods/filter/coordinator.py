@@ -46,7 +46,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.checked_sums import PRIME, prove_not_small, small_counts
+from fedsift.crypto.checked_sums import PRIME, pack, prove_not_small, small_counts, unpack
 from fedsift.crypto.identity import addressed
 from fedsift.crypto.masking import unmask_modulo, unmask_sum
 from fedsift.data.state_files import State
@@ -68,6 +68,7 @@ from fedsift.methods.filter.course import (
     Tables,
     answers_as_state,
     answers_of_state,
+    count_of,
 )
 from fedsift.methods.filter.member import Member
 from fedsift.methods.filter.noise import account_of, chosen, sensitivity
@@ -180,6 +181,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
             counted = await net.ask("member", self._due(messages.CountsBelow, course),
                                     messages.MaskedCounts)  # fmt: skip
             totals = _sum_modulo([reply.residues.array() for reply in counted])
+            totals = totals[: 1 + count_of(request)]
             self._news = (PublicArray.of(totals), _NOTHING, _NOTHING)
             return totals[:-1]
         assert isinstance(request, Sizes | Cells)  # noqa: S101 - totals of others are opened last
@@ -189,7 +191,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         hidden = _sum_modulo([reply.residues.array() for reply in compared])
         small = small_counts(hidden, request.smallest)
         proofs = prove_not_small(hidden, small, request.smallest)
-        self._news = (_NOTHING, PublicArray.of(small), PublicArray.of(proofs))
+        self._news = (_NOTHING, PublicArray.of(small), PublicArray.of(pack(proofs.ravel())))
         return small
 
     async def _open(self, course: Course, net: Network) -> list[int]:
@@ -221,7 +223,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
 
 
 def _sum_modulo(parts: Sequence[npt.NDArray[np.uint64]]) -> Integers:
-    return unmask_modulo(parts, PRIME) % PRIME
+    return unmask_modulo([unpack(part) for part in parts], PRIME) % PRIME
 
 
 PROTOCOL = Protocol(

@@ -313,6 +313,11 @@ def context_of(request: str, step: int, digest: str) -> str:
     return f"{request} {step} after {digest}"
 
 
+def count_of(request: Below) -> int:
+    """Numbers in the answer."""
+    return request.first + sum(map(len, request.thresholds))
+
+
 def answers_as_state(answers: Sequence[Answer]) -> dict[str, Answer]:
     """Answers as a checkpoint can hold them."""
     return {str(step): answer for step, answer in enumerate(answers)}

@@ -165,14 +165,17 @@ class Chosen(Message, frozen=True):
 MESSAGES = (*messages_in(__name__), *SIGNALS.messages)
 
 
-def messages_used(params: Params, *, numeric_target: bool) -> tuple[type[Message], ...]:
-    """The messages a run with these settings sends, for plan and policy."""
+def messages_used(params: Params, labels: str) -> tuple[type[Message], ...]:
+    """The messages a run with these settings sends, for plan and policy.
+
+    ``labels`` are ``"classes"`` or ``"numbers"``; edges between these have to be looked for.
+    """
     start = (Hello, Greeting, Roster, SecretDealt, CheckSecret)
     compares = not params.noisy and params.min_class_size > 1
     middle: list[type[Message]] = [SizesWanted, HiddenCounts] if compares else []
     if params.score in local.BINNED_SCORES:
         if not params.fixed_edges:
-            if numeric_target or isinstance(params.bins, int | Mapping):
+            if labels == "numbers" or isinstance(params.bins, int | Mapping):
                 middle += [CountsBelow, MaskedCounts]
             small_bins = not params.noisy and params.min_bin_size > 1
             middle += [CellsWanted, HiddenCounts] if compares or small_bins else []

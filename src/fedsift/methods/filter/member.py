@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.checked_sums import PRIME, CheckedSums
+from fedsift.crypto.checked_sums import PRIME, CheckedSums, pack, unpack
 from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs
 from fedsift.crypto.shuffle import deal, new_secret, receive
 from fedsift.data.state_files import State
@@ -32,6 +32,7 @@ from fedsift.methods.filter.course import (
     Tables,
     answers_as_state,
     answers_of_state,
+    count_of,
 )
 from fedsift.methods.filter.own_rows import OwnRows
 from fedsift.methods.filter.ranking import Params
@@ -112,7 +113,8 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
     @handles(messages.SizesWanted)
     async def compare_sizes(self, ask: messages.SizesWanted, net: Network) -> messages.HiddenCounts:
         """Step 2: sizes of classes, and how many rows have values, against the minimum."""
-        return messages.HiddenCounts(self._hidden(self._due(ask, Sizes, net)))
+        kinds = () if ask.step else (Sizes,)  # this message tells nothing
+        return messages.HiddenCounts(self._hidden(self._due(ask, kinds, net)))
 
     @handles(messages.CountsBelow)
     async def counts_below(self, ask: messages.CountsBelow, net: Network) -> messages.MaskedCounts:
@@ -124,7 +126,8 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
     @handles(messages.CellsWanted)
     async def compare_cells(self, ask: messages.CellsWanted, net: Network) -> messages.HiddenCounts:
         """Step 4: cells of its own rows between the common edges, against the minimum."""
-        return messages.HiddenCounts(self._hidden(self._due(ask, (Cells, Sizes), net)))
+        kinds = (Cells, Sizes) if ask.step else (Cells,)
+        return messages.HiddenCounts(self._hidden(self._due(ask, kinds, net)))
 
     @handles(messages.TablesWanted)
     async def tables(self, ask: messages.TablesWanted, net: Network) -> messages.MaskedSums:
@@ -183,11 +186,12 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
     def _checked_answer(self, ask: messages.Due, course: Course) -> Answer:
         checks, request = self._checked(), course.request
         if isinstance(request, Sizes | Cells):
-            small, proofs = ask.small.array().astype(np.bool_), ask.proofs.array()
-            checks.check_small(small, proofs.astype(np.uint64), request.smallest, course.context)
+            small = ask.small.array().astype(np.bool_)
+            proofs = unpack(ask.proofs.array().astype(np.uint64)).reshape(2, -1)
+            checks.check_small(small, proofs, request.smallest, course.context)
             return small
         totals = ask.totals.array().astype(np.int64)
-        if not isinstance(request, Below) or len(totals) != _length(request) + 1:
+        if not isinstance(request, Below) or len(totals) != count_of(request) + 1:
             raise _not_due("another number of totals")
         checks.check(totals[:-1], int(totals[-1]), course.context)
         return totals[:-1]
@@ -211,8 +215,9 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         """Numbers modulo a prime, whose sum is wanted modulo it too."""
         assert self._masks is not None  # noqa: S101 - the roster comes first
         if self._params.scheme == "plain":
-            return MaskedArray.of((residues % PRIME).astype(np.uint64))
-        return MaskedArray.of(self._masks.mask_modulo(residues, self._walked().context, PRIME))
+            return MaskedArray.of(pack((residues % PRIME).astype(np.uint64)))
+        masked = self._masks.mask_modulo(residues, self._walked().context, PRIME)
+        return MaskedArray.of(pack(masked))
 
     def _sealed(self, values: list[int], limbs: int = 1) -> messages.MaskedSums:
         assert self._masks is not None  # noqa: S101 - the roster comes first
@@ -235,10 +240,6 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
 def _dealer(roster: messages.Roster) -> str:
     """The member that deals the secret, the same for all."""
     return min(roster.keys)
-
-
-def _length(request: Below) -> int:
-    return request.first + sum(map(len, request.thresholds))
 
 
 def _not_due(what: str) -> ParameterError:

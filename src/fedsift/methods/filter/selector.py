@@ -222,9 +222,7 @@ class FilterSelector(MethodSelector, method=METHOD):
             params,
             filters_horizontal.PROTOCOL,
             nodes,
-            filter_horizontal_messages.messages_used(
-                params, numeric_target=_has_numbers(federation)
-            ),
+            filter_horizontal_messages.messages_used(params, _kind_of_labels(federation)),
             notes=(
                 "Sums travel under pairwise one-time masks; no homomorphic encryption is needed.",
                 *self._notes(params),
@@ -336,9 +334,10 @@ class FilterSelector(MethodSelector, method=METHOD):
         return with_selection_spent(result, params) if params.releases else result
 
 
-def _has_numbers(federation):
-    """Whether the labels of parties with different rows are numbers."""
-    return any(t is not None and t.kind == "numbers" for t in federation.targets.values())
+def _kind_of_labels(federation):
+    """Whether the labels of parties with different rows are classes or numbers."""
+    kinds = {target.kind for target in federation.targets.values() if target is not None}
+    return "numbers" if "numbers" in kinds else "classes"
 
 
 def _names_and_remarks(facts):
