@@ -20,7 +20,7 @@ Who learns what
                selection is drawn by the scores (:mod:`.filter_release`).
 
 Steps
-  1  members exchange masking keys through the coordinator,       Roster, SecretDealt,
+  1  members exchange masking keys through the coordinator,       Roster, CheckSecretDealt,
      and share a secret                                           CheckSecret
   2  sizes of pooled classes and numbers of values are compared   SizesWanted
      with the minimum; small classes end the run
@@ -162,7 +162,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         keys = {party: g.key for party, g in zip(members, greetings, strict=True)}
         frequencies = all(g.frequencies for g in greetings)
         rosters = {p: messages.Roster(addressed(keys, p), frequencies) for p in keys}
-        dealt = await net.ask("member", rosters, messages.SecretDealt)
+        dealt = await net.ask("member", rosters, messages.CheckSecretDealt)
         sealed = {party: blob for one in dealt for party, blob in one.sealed.items()}
         await net.tell("member", {p: messages.CheckSecret(blob) for p, blob in sealed.items()})
         schema = Schema(

@@ -142,8 +142,8 @@ class Course:
         self.answers: list[Answer] = []
         self.n_merged, self.coarse = 0, 0
         self.left_out: tuple[int, ...] = ()
-        agreed = (params.score, params.min_bin_size, params.min_class_size, params.target_bins)
-        self._digest = hashlib.sha256(repr((schema, agreed)).encode())
+        # All that follows from own settings and columns is the same anyway; this one was told.
+        self._digest = hashlib.sha256(repr(schema.frequencies).encode())
         self._steps = self._walk()
         self.request: Request = next(self._steps)
 

@@ -50,7 +50,7 @@ class Roster(Message, frozen=True):
 
 
 @message(flow="member -> coordinator", reveals="nothing: sealed for the other members")
-class SecretDealt(Message, frozen=True):
+class CheckSecretDealt(Message, frozen=True):
     """The first member's secret for checks of totals, sealed for each other one."""
 
     sealed: dict[str, Ciphertexts]
@@ -170,7 +170,7 @@ def messages_used(params: Params, labels: str) -> tuple[type[Message], ...]:
 
     ``labels`` are ``"classes"`` or ``"numbers"``; edges between these have to be looked for.
     """
-    start = (Hello, Greeting, Roster, SecretDealt, CheckSecret)
+    start = (Hello, Greeting, Roster, CheckSecretDealt, CheckSecret)
     compares = not params.noisy and params.min_class_size > 1
     middle: list[type[Message]] = [SizesWanted, HiddenCounts] if compares else []
     if params.score in local.BINNED_SCORES:

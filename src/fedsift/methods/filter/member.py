@@ -84,7 +84,7 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         )
 
     @handles(messages.Roster)
-    async def meet(self, told: messages.Roster, net: Network) -> messages.SecretDealt:
+    async def meet(self, told: messages.Roster, net: Network) -> messages.CheckSecretDealt:
         """Step 1: agree on a mask with every other member; the first one deals a secret."""
         self._masks = self._key.make_masks(net, told.keys, net.members("member"))
         if told.frequencies and not self._rows.frequencies:
@@ -92,11 +92,11 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         self._roster = told
         self._course = Course(self._rows.schema(frequencies=told.frequencies), self._params)
         if net.party != _dealer(told):
-            return messages.SecretDealt({})
+            return messages.CheckSecretDealt({})
         secret = new_secret()
         self._checks = CheckedSums(secret, first=True)
         others = {party: key for party, key in told.keys.items() if party != net.party}
-        return messages.SecretDealt(
+        return messages.CheckSecretDealt(
             {p: deal(secret, self._key, net, p, key) for p, key in others.items()}
         )
 
