@@ -131,7 +131,7 @@ def _missing_cells(variant: str, seed: int) -> Trial:
     selector = FilterSelector("f", n_features_to_select=1, policy=policy)
     stage = recorded_fit(selector, _federation(X, y))
     (coordinator,) = stage.roles(Coordinator).values()
-    columns = list(coordinator.opened_columns)
+    columns = list(coordinator.course.request.columns)
     found = _class_sums(stage, columns)
     return Trial(_known(found[few], X[1, few]), 0.0, stage.ledger)
 

@@ -114,7 +114,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         self._answers: list[Answer] = []
         self._totals: list[int] = []
         self._names: tuple[str, ...] = ()
-        self.opened_columns: tuple[int, ...] = ()
+        self.course: Course | None = None
         self._news = (_NOTHING, _NOTHING, _NOTHING)
         self.budget = account_of(params)
 
@@ -125,7 +125,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
     async def drive(self, net: Network) -> PooledRanking:
         """Steps 1 to 6."""
         await self.begin(net)
-        course = await self._agree(net)
+        self.course = course = await self._agree(net)
         for answer in self._answers:
             course.take(answer)
         while not isinstance(course.request, Tables | Moments):
@@ -134,8 +134,6 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
             self.add_to_checkpoint(net, answers=answers_as_state(self._answers))
             self._answers = [*self._answers, answer]
             course.take(answer)
-        if isinstance(course.request, Moments):
-            self.opened_columns = course.request.columns
         if not self._totals:
             self._totals = await self._open(course, net)
             answers = answers_as_state(self._answers)

@@ -208,28 +208,43 @@ class Course:
         """Refuse small classes, leave out columns of few values; columns that few rows lack."""
         schema, smallest = self.schema, self._params.min_class_size
         classes = schema.n_classes if not schema.numeric_target else 0
-        missing: tuple[int, ...] = ()
-        if self.opens_tables and not self._params.fixed_edges:
-            missing = tuple(f for f in schema.numeric if isinstance(schema.bins[f], int))
+        missing = self._told_if_missing()
         present = not self.opens_tables and not self._cuts_target()
         n_columns = len(schema.category_counts) if present else 0
         minima = np.full(classes + len(missing) + n_columns * max(1, classes), smallest)
         if smallest == 1 or not len(minima):
             return frozenset()
         small = yield Sizes(classes > 0, missing, present, _NO_EDGES, minima)
-        if small[:classes].any():
+        of_classes, of_missing, of_present = np.split(small, [classes, classes + len(missing)])
+        if of_classes.any():
             refuse_small_class(smallest)
+        lacking = [f for f, few in zip(missing, of_missing, strict=True) if few]
         if present:
-            self._leave_out(small[classes:].reshape(n_columns, -1))
-        found = np.flatnonzero(small[classes : classes + len(missing)])
-        return frozenset(missing[place] for place in found)
+            by_column = np.array(of_present.reshape(n_columns, -1).any(axis=1))
+            by_column[lacking] = True
+            self._leave_out(by_column)
+        return frozenset(lacking)
+
+    def _told_if_missing(self) -> tuple[int, ...]:
+        """Columns for which it matters whether only a few rows have no value.
+
+        How many values there are is looked at to find quantiles. Sums of a numeric target over the
+        rows that have a value, taken from its sum over all rows, are labels of the others.
+        """
+        schema = self.schema
+        if not self.opens_tables:
+            stays = schema.numeric_target and not schema.n_classes
+            return tuple(range(len(schema.category_counts))) if stays else ()
+        if self._params.fixed_edges:
+            return ()
+        return tuple(f for f in schema.numeric if isinstance(schema.bins[f], int))
 
     def _leave_out(self, small: Flags) -> None:
-        self.left_out = tuple(np.flatnonzero(small.any(axis=1)).tolist())
+        self.left_out = tuple(np.flatnonzero(small).tolist())
         if len(self.left_out) == len(small):
             smallest = self._params.min_class_size
             raise PolicyViolation(
-                f"In every column fewer than {smallest} rows of a class have a value.",
+                f"In every column fewer than {smallest} rows of a class have a value, or lack one.",
                 f"The parties want at least {smallest} (min_class_size): sums over fewer tell "
                 "their values.",
                 "Fill in missing values, merge classes, or let every party lower min_class_size.",
@@ -270,7 +285,7 @@ class Course:
         if self._cuts_target() and smallest > 1:
             minima = np.full(n_columns * self.schema.n_classes, smallest)
             small = yield Sizes(False, (), True, target_edges, minima)
-            self._leave_out(small.reshape(n_columns, -1).astype(np.bool_))
+            self._leave_out(small.reshape(n_columns, -1).any(axis=1))
         kept = tuple(f for f in range(n_columns) if f not in self.left_out)
         yield Moments(kept, target_edges)
 

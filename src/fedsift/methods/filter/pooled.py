@@ -111,8 +111,9 @@ def _of_moments(
     if course.left_out:
         shown = ", ".join(repr(names[f]) for f in course.left_out)
         remarks.append(
-            f"Fewer than {params.min_class_size} rows of a class have a value of {shown}: sums "
-            "over them would tell their values. The score is 0."
+            f"Fewer than {params.min_class_size} rows of a class have a value of {shown}, or fewer "
+            "lack one beside a numeric label: sums would tell values of single rows. The score "
+            "is 0."
         )
     values, found = np.zeros(len(schema.category_counts)), list(request.columns)
     values[found] = _scores_of(columns, params, n_rows, sizes, target)
