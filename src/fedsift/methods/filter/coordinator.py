@@ -176,16 +176,17 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         """Steps 2 to 4: add up one answer, and have its proof ready for the next request."""
         request = course.request
         if isinstance(request, Below):
-            counted = await net.ask("member", self._due(messages.CountsBelow, course),
-                                    messages.MaskedCounts)  # fmt: skip
+            ask = self._due(messages.CountsBelow, course)
+            counted = await net.ask("member", ask, messages.MaskedCounts)
             totals = _sum_modulo([reply.residues.array() for reply in counted])
             totals = totals[: 1 + count_of(request)]
             self._news = (PublicArray.of(totals), _NOTHING, _NOTHING)
             return totals[:-1]
         assert isinstance(request, Sizes | Cells)  # noqa: S101 - totals of others are opened last
-        kind = messages.CellsWanted if course.step else messages.SizesWanted
-        ask = self._due(kind if isinstance(request, Sizes) else messages.CellsWanted, course)
-        compared = await net.ask("member", ask, messages.HiddenCounts)
+        # What comes first carries no answer, and tells nothing.
+        first = isinstance(request, Sizes) and not course.step
+        kind = messages.SizesWanted if first else messages.CellsWanted
+        compared = await net.ask("member", self._due(kind, course), messages.HiddenCounts)
         hidden = _sum_modulo([reply.residues.array() for reply in compared])
         small = small_counts(hidden, request.smallest)
         proofs = prove_not_small(hidden, small, request.smallest)

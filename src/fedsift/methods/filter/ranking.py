@@ -73,17 +73,12 @@ class Params:
         return self.release_epsilon is not None
 
     @property
-    def checks_classes(self) -> bool:
-        """Whether parties with different rows add up their classes before anything else."""
-        return self.score != "variance" and not self.noisy
-
-    @property
     def fixed_edges(self) -> bool:
         """Whether neither edges nor numbers of bins may depend on the rows."""
         return self.noisy or self.releases
 
     def rows_of_bin(self, n_classes: int) -> int:
-        """Rows of a bin at least, whose counts by class are opened: enough to fill every cell.
+        """Rows of a bin at least, whose counts a label holder opens: enough to fill every cell.
 
         A ``min_class_size`` of 1 asks for nothing.
         """
