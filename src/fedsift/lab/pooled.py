@@ -96,6 +96,7 @@ def select_filter(federation: Federation, given: dict[str, Any], seed: int) -> M
         min_bin_size=int(given["min_bin_size"]),
         min_class_size=SMALLEST_CLASS,
         disclose="counts" if opened else "scores",
+        small_cells=given["disclose"] != "scores",
     )
     tables = federation.tables
     target = joint_target(federation)

@@ -45,7 +45,7 @@ def errors_of(selector):
 def from_pooled_counts(score, n_classes=2, setting="vertical"):
     X, y = data(n_classes)
     if setting == "horizontal":
-        params = Params(score, bins=4, min_class_size=5)
+        params = Params(score, bins=4, min_class_size=5, small_cells=True)
         return pooled_scores(
             PartyTable.from_any(X, name="all"), Target.from_values(y), params
         ).errors

@@ -198,6 +198,25 @@ class TestCells:
         assert found.get_support().tolist() == [True, False, False]
         assert not found.result_.warnings
 
+    def test_small_cells_are_opened_where_all_policies_name_them(self):
+        X, y = normal(1), np.arange(N) % 3
+        named = fs.Policy(may_reveal=("basic", "counts", "schema", "pooled-quantiles",
+                                      "pooled-sizes", "pooled-sums", "selection"))  # fmt: skip
+        for policies, opened in (
+            ({"h0": named, "h1": named, "h2": named}, True),
+            ({"h0": named, "h1": named, "h2": fs.Policy()}, False),
+        ):
+            chosen = fs.FilterSelector("mi", n_features_to_select=1, policy=policies)
+            result = chosen.fit(federation(X, y)).result_
+            assert ("bin-counts" in {row.kind for row in result.disclosures}) == opened
+            planned = chosen.plan(federation(X, y)).disclosures
+            assert ("bin-counts" in {row.kind for row in planned}) == opened
+        coordinator, _ = play(X, y, "mi", small_cells=True)
+        tables = opened_tables(coordinator, 4, 3)
+        assert ((tables > 0) & (tables < 5)).any()
+        sizes = tables.sum(axis=2)
+        assert ((sizes == 0) | (sizes >= 15)).all()
+
     def test_bins_are_as_large_as_policies_want(self):
         coordinator, _ = play(normal(3), np.zeros(N, int) + (np.arange(N) % 2), "mi",
                               min_bin_size=20)  # fmt: skip

@@ -13,8 +13,9 @@ Adversary Members are honest but curious. The coordinator may lie: between organ
 
 Who learns what
   coordinator  how many values lie below thresholds; whether sizes and cells are small;
-               bin-by-class counts of which none is small, or sums of values and squares per class;
-               the score of each (named) feature.
+               bin-by-class counts of which none is small (unless all policies name
+               ``bin-counts``), or sums of values and squares per class; the score of each (named)
+               feature.
   member       counts below thresholds, which are rounded pooled quantiles, merged bins and the
                selected features. With a ``release_epsilon`` edges were known before, and the
                selection is drawn by the scores (:mod:`.filter_release`).
@@ -197,7 +198,10 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         """Step 5: the totals that scores are made of."""
         tables = isinstance(course.request, Tables)
         kind = messages.TablesWanted if tables else messages.MomentsWanted
-        replies = await net.ask("member", self._due(kind, course), messages.MaskedSums)
+        small = tables and messages.opens_small_cells(self._params)
+        sealed: type[messages.OpenTables | messages.MaskedSums]
+        sealed = messages.OpenTables if small else messages.MaskedSums
+        replies = await net.ask("member", self._due(kind, course), sealed)
         shape = replies[0].sums.shape
         parts = [reply.sums.array(shape=shape) for reply in replies]
         return unmask_sum(parts, 1 if tables else moments.LIMBS)

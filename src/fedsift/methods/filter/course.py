@@ -300,9 +300,11 @@ class Course:
     ) -> Generator[Cells, Flags, None]:
         """Merge bins until no cell is small; ``plan`` has the new bin of each old one."""
         n_classes, params = max(1, self.schema.n_classes), self._params
-        cell = [params.min_class_size] * n_classes
-        # A cell that is large enough makes its bin large enough, too.
-        margin = [params.min_bin_size] if params.min_bin_size > params.min_class_size else []
+        cell, margin = [params.min_class_size] * n_classes, [params.min_bin_size]
+        if params.small_cells:
+            cell, margin = [1] * n_classes, [params.rows_of_bin(n_classes)]
+        elif params.min_bin_size <= params.min_class_size:
+            margin = []  # a cell that is large enough makes its bin large enough, too
         open_ones = list(range(len(plan))) if max(*cell, *margin, 1) > 1 else []
         while open_ones:
             groups = [int(plan[f].max()) + 1 for f in open_ones]

@@ -152,6 +152,18 @@ class MaskedSums(Message, frozen=True):
 
 
 @message(
+    flow="member -> coordinator",
+    reveals="bin-counts: bin-by-class counts over all members, of which single ones can be small; "
+    "one member's part is masked",
+    optional=True,
+)
+class OpenTables(Message, frozen=True):
+    """One member's table under pairwise masks, where all policies allow cells of any size."""
+
+    sums: MaskedArray
+
+
+@message(
     flow="coordinator -> member",
     reveals="selection: which features were selected",
     about="member",
@@ -182,4 +194,13 @@ def messages_used(params: Params, labels: str) -> tuple[type[Message], ...]:
         middle.append(TablesWanted)
     if params.score in local.NUMERIC_SCORES or (params.score == "chi2" and not params.fixed_edges):
         middle.append(MomentsWanted)
-    return tuple(dict.fromkeys((*start, *middle, MaskedSums, Chosen)))
+    if not (opens_small_cells(params) and MomentsWanted not in middle):
+        middle.append(MaskedSums)
+    if opens_small_cells(params) and TablesWanted in middle:
+        middle.append(OpenTables)
+    return tuple(dict.fromkeys((*start, *middle, Chosen)))
+
+
+def opens_small_cells(params: Params) -> bool:
+    """Whether tables may have cells of any size; noise hides single rows in them anyway."""
+    return params.small_cells and not params.noisy

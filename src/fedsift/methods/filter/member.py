@@ -130,7 +130,9 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         return messages.HiddenCounts(self._hidden(self._due(ask, kinds, net)))
 
     @handles(messages.TablesWanted)
-    async def tables(self, ask: messages.TablesWanted, net: Network) -> messages.MaskedSums:
+    async def tables(
+        self, ask: messages.TablesWanted, net: Network
+    ) -> messages.MaskedSums | messages.OpenTables:
         """Step 5: count classes in the merged bins."""
         table = self._rows.count(self._due(ask, Tables, net))
         if self._params.noisy:
@@ -138,14 +140,16 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
             noise = self._params.noise(self._table.n_columns)
             noise.spend(self.budget, "tables of its rows")
             table = table + noise.draw(table.shape, self._params.noise_source(self._table.name))
-        return self._sealed(table.tolist())
+        if messages.opens_small_cells(self._params):
+            return messages.OpenTables(self._sealed(table.tolist()))
+        return messages.MaskedSums(self._sealed(table.tolist()))
 
     @handles(messages.MomentsWanted)
     async def moments(self, ask: messages.MomentsWanted, net: Network) -> messages.MaskedSums:
         """Step 5: sums per class, squares and products."""
         request = self._due(ask, Moments, net)
         assert isinstance(request, Moments)  # noqa: S101 - checked by what is due
-        return self._sealed(self._rows.sums(request), moments.LIMBS)
+        return messages.MaskedSums(self._sealed(self._rows.sums(request), moments.LIMBS))
 
     @handles(messages.Chosen)
     async def choose(self, told: messages.Chosen, net: Network) -> None:
@@ -219,12 +223,11 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         masked = self._masks.mask_modulo(residues, self._walked().context, PRIME)
         return MaskedArray.of(pack(masked))
 
-    def _sealed(self, values: list[int], limbs: int = 1) -> messages.MaskedSums:
+    def _sealed(self, values: list[int], limbs: int = 1) -> MaskedArray:
         assert self._masks is not None  # noqa: S101 - the roster comes first
         if self._params.scheme == "plain":
-            return messages.MaskedSums(MaskedArray.of(to_limbs(values, limbs)))
-        masked = self._masks.mask(values, self._walked().context, limbs)
-        return messages.MaskedSums(MaskedArray.of(masked))
+            return MaskedArray.of(to_limbs(values, limbs))
+        return MaskedArray.of(self._masks.mask(values, self._walked().context, limbs))
 
     def _walked(self) -> Course:
         if self._course is None:

@@ -70,11 +70,13 @@ def _of_tables(
     if params.noisy:
         return PooledScores(scores_of_noisy(table, params.score))
     remarks = []
+    hint = " With fewer bins, or if all policies name 'bin-counts', fewer are."
     if course.n_merged:
-        remarks.append(
-            f"{course.n_merged} pooled bins had fewer than {params.min_bin_size} rows, or from 1 "
-            f"to {params.min_class_size - 1} rows of a class, and were merged."
-        )
+        smallest = params.min_class_size
+        few = f"fewer than {params.min_bin_size} rows, or from 1 to {smallest - 1} of a class,"
+        if params.small_cells:
+            few, hint = f"fewer than {params.rows_of_bin(course.schema.n_classes)} rows", ""
+        remarks.append(f"{course.n_merged} pooled bins had {few} and were merged.{hint}")
     if course.coarse:
         remarks.append(
             f"{course.coarse} features vary by less than a thousandth of their values and have one "

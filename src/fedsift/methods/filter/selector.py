@@ -148,6 +148,7 @@ class FilterSelector(MethodSelector, method=METHOD):
             min_class_size=class_minimum(policies, federation),
             disclose=self._disclosure(policies, federation),
             scheme=self._scheme(),
+            small_cells=self._opens_small_cells(policies, federation),
             share_scores=self.release_epsilon is None
             and policies.get(federation.label_holder, OPEN).allows(
                 filter_messages.OwnScores.declaration
@@ -286,6 +287,17 @@ class FilterSelector(MethodSelector, method=METHOD):
         if isinstance(parties, numbers.Integral):
             return False
         return len(parties) > 0 and not hasattr(parties[0], "__len__")
+
+    def _opens_small_cells(self, policies, federation):
+        """Whether all parties with different rows let cells of any size be opened."""
+        named = filter_horizontal_messages.OpenTables.declaration
+        return (
+            federation.setting == "horizontal"
+            and self.disclose != "scores"
+            and self.score in filter_features.BINNED_SCORES
+            and self.epsilon is None
+            and all(policies.get(party, OPEN).allows(named) for party in federation.parties)
+        )
 
     def _disclosure(self, policies, federation):
         """What ``disclose`` means for this score; ``auto`` takes the least that policies allow."""
