@@ -27,6 +27,7 @@ one's own columns and files tell no more than their kind: names are their owner'
         KeyTooWeak         E304  a key is below the required strength   (also ValueError)
         BadEnvelope        E305  a sealed message was forged, changed, repeated or misdelivered
         KeySwapped         E306  a key that was passed on is not its alleged owner's
+        WrongTotals        E307  totals that were passed on are not the sums of all parties
       ProtocolError        E4xx                      exit 3
         BadFrame           E401  bytes that are no allowed message
         UndeclaredFlow     E402  a message sent where its declaration does not allow
@@ -238,6 +239,12 @@ class KeySwapped(CryptoError):
     """A key that was passed on is not its alleged owner's."""
 
     code = "E306"
+
+
+class WrongTotals(CryptoError):
+    """Totals that were passed on are not the sums of what all parties sent."""
+
+    code = "E307"
 
 
 class ProtocolError(FedsiftError):

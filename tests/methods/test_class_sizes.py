@@ -11,7 +11,7 @@ from fedsift.engine import run_local
 from fedsift.errors import FedsiftError, PolicyViolation
 from fedsift.methods.checks import check_target, rows_with_variance
 from fedsift.methods.filter import coordinator as filters_horizontal
-from fedsift.methods.filter.horizontal_messages import MaskedSums
+from fedsift.methods.filter.horizontal_messages import HiddenCounts
 from fedsift.methods.filter.ranking import Params
 from fedsift.protocol import Network
 from helpers.joint import columns_homes, refusal, vertical
@@ -155,24 +155,29 @@ class TestMembers:
         (coordinator,) = nodes["coordinator"]
         with pytest.raises(PolicyViolation, match="fewer than 5 rows"):
             run_local(filters_horizontal.PROTOCOL, nodes)
-        assert coordinator._totals == {"class sizes": [57, 3]}
+        # It knows that the second class is small, and not how small.
+        (small,) = coordinator._answers
+        assert small[:2].tolist() == [False, True]
+        assert not coordinator._totals
         assert fs.FilterSelector(score, n_features_to_select=1).fit(self.federation(5))
 
-    def test_what_comes_first_are_masked_sizes(self):
+    def test_what_comes_first_are_hidden_sizes(self):
         federation = self.federation(20)
         params = Params("f", 1, min_class_size=5)
         nodes = filters_horizontal.build_nodes(federation.tables, federation.targets, params)
         protocol = filters_horizontal.PROTOCOL
         outcome = run_local(protocol, nodes, keep_frames=True)
-        sums = received(outcome, "coordinator", MaskedSums, protocol=protocol)
-        assert [message.sums.shape for message in sums[:3]] == [(2, 1)] * 3
+        replies = received(outcome, "coordinator", HiddenCounts, protocol=protocol)
+        n_counts = 2 + 2 * federation.n_features  # classes, and values of each by class
+        # Four comparisons of each, with a proof; two residues share a word.
+        assert [message.residues.shape for message in replies] == [(4 * n_counts,)] * 3
 
     def test_a_coordinator_that_skips_the_sizes_is_refused(self, monkeypatch):
-        async def skip(self, net: Network):
-            return None
+        async def skip(self, course, net: Network):
+            return np.zeros(len(course.request.smallest), dtype=np.bool_)
 
-        monkeypatch.setattr(filters_horizontal.Coordinator, "_check_classes", skip)
-        with pytest.raises(FedsiftError, match="sizes of the classes first"):
+        monkeypatch.setattr(filters_horizontal.Coordinator, "_answer", skip)
+        with pytest.raises(FedsiftError, match="asks for step"):
             fs.FilterSelector("f", n_features_to_select=1).fit(self.federation(1))
 
     def test_fpso_and_dcfs_want_as_many_rows_at_every_party(self):

@@ -14,10 +14,10 @@ from fedsift.errors import FedsiftError, ParameterError, PolicyViolation
 from fedsift.maths.binning import quantile_edges
 from fedsift.methods.filter import horizontal_messages, messages
 from fedsift.methods.filter.feature_holder import FeatureHolder
-from fedsift.methods.filter.member import Member
 from fedsift.methods.filter.ranking import Params
 from fedsift.protocol import PublicArray
 from fedsift.protocol.policy import Policy, RemotePolicy, check_amounts
+from helpers.horizontal import NOTHING, first_ask, ready_member
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -118,26 +118,19 @@ class TestMessages:
         message = messages.EncryptedLabels("impurity", *numbers.values(), keys, columns)
         assert words in refused(holder, message, max_classes=30)
 
-    @pytest.fixture
-    def member(self):
+    @pytest.mark.parametrize(
+        "kind", ["CountsBelow", "CellsWanted", "TablesWanted", "MomentsWanted"]
+    )
+    def test_a_member_knows_itself_what_is_due(self, kind):
+        """How many thresholds, bins and columns there are follows from what it has agreed to."""
         target = Target.from_values(Y)
-        return Member(PartyTable.from_any(X, name="shop"), target, Params("gini", scheme="plain"))
+        table = PartyTable.from_any(X, name="shop")
+        member = ready_member(table, target, Params("gini", min_class_size=5))
+        asked = first_ask(getattr(horizontal_messages, kind), member)
+        assert f"asks for {kind}" in refused(member, asked)
 
-    def test_thresholds(self, member):
-        asked = horizontal_messages.CountsBelow(0, PublicArray.of(np.zeros((4, 5000))))
-        assert "needs 5,000 bins" in refused(member, asked)
-        asked = horizontal_messages.CountsBelow(0, PublicArray.of(np.zeros(4)))
-        assert "1 dimensions" in refused(member, asked)
-
-    def test_edges_and_merged_bins(self, member):
-        edges = PublicArray.of(np.zeros((4, 5000)))
-        nothing = PublicArray.of(np.empty(0))
-        asked = horizontal_messages.BinSizes(edges, (5000,) * 4, nothing)
-        assert "needs 5,001 bins" in refused(member, asked)
-
-        for shape, highest, n_bins in (((4, 3), 1, 10**12), ((4, 3), 10**12, 2), ((4, 9), 1, 2)):
-            member._codes, member._n_bins = [np.zeros(N, dtype=np.int64)] * 4, 3
-            member._sizes_told = True
-            plan = PublicArray.of(np.full(shape, highest))
-            found = refused(member, horizontal_messages.Tables(plan, n_bins))
-            assert "merged bins" in found or "shape" in found
+        many = PublicArray.of(np.zeros(10**6, dtype=np.int64))
+        due = horizontal_messages.SizesWanted(0, member._course.digest, *[NOTHING] * 3)
+        asyncio.run(member.handle(due, network()))
+        asked = horizontal_messages.CountsBelow(1, "", many, many, many)
+        assert "not the sums" in refused(member, asked)

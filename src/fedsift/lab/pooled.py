@@ -21,6 +21,7 @@ from fedsift.methods.base import number_to_select
 from fedsift.methods.dcfs import settings as dcfs_settings
 from fedsift.methods.dcfs.unsupervised import local_selection
 from fedsift.methods.filter import features as filter_features
+from fedsift.methods.filter import pooled as filter_pooled
 from fedsift.methods.filter.ranking import Params as FilterParams
 from fedsift.methods.filter.ranking import plain_scores, rank
 from fedsift.methods.fpso import local_search as fpso_local
@@ -95,16 +96,22 @@ def select_filter(federation: Federation, given: dict[str, Any], seed: int) -> M
         min_bin_size=int(given["min_bin_size"]),
         min_class_size=SMALLEST_CLASS,
         disclose="counts" if opened else "scores",
+        small_cells=given["disclose"] != "scores",
     )
     tables = federation.tables
+    target = joint_target(federation)
     if horizontal:
         tables = {next(iter(tables)): stacked(federation)}
-    as_frequencies = all(filter_features.are_frequencies(table) for table in tables.values())
-    target = joint_target(federation)
-    scores = {
-        party: plain_scores(table, target, params, frequencies=as_frequencies)
-        for party, table in tables.items()
-    }
+        scores = {
+            p: filter_pooled.pooled_scores(table, target, params).values
+            for p, table in tables.items()
+        }
+    else:
+        as_frequencies = all(filter_features.are_frequencies(table) for table in tables.values())
+        scores = {
+            party: plain_scores(table, target, params, frequencies=as_frequencies)
+            for party, table in tables.items()
+        }
     ranking = rank(scores, params.score, wanted)
     names = {
         party: [tables[party].feature_names[i] for i in chosen]

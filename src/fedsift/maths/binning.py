@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cut a feature into bins that are safe to count: quantiles, categories, a bin for missing values.
 
-Edges are order statistics rounded up to 28 bits of mantissa. That makes them well defined without
-seeing all values at once: parties that hold different rows find the same edges by bisection on
-counts (:func:`ordered_integers`), and no edge is an exact value of somebody's row unless the data
-has few digits.
+Edges of a column that one party holds are order statistics rounded up to 28 bits of mantissa; they
+stay with that party. Parties that hold different rows look for coarser ones together
+(:mod:`fedsift.maths.edges`), by bisection on :func:`ordered_integers`.
 """
 
 from __future__ import annotations

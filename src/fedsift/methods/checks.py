@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -68,12 +69,17 @@ def check_sizes(sizes: npt.ArrayLike, smallest: int) -> None:
     """Refuse classes of fewer rows; a class without any does no harm."""
     counts = np.asarray(sizes)
     if counts.size and (counts[counts > 0] < smallest).any():
-        raise PolicyViolation(
-            f"A class of the label has fewer than {smallest} rows.",
-            f"The parties want at least {smallest} rows in every class (min_class_size): a small "
-            "class makes scores, sums and counts tell the values of its rows.",
-            f"Merge small classes, drop their rows, {_ACTION}",
-        )
+        refuse_small_class(smallest)
+
+
+def refuse_small_class(smallest: int) -> NoReturn:
+    """Say that a class has fewer rows."""
+    raise PolicyViolation(
+        f"A class of the label has fewer than {smallest} rows.",
+        f"The parties want at least {smallest} rows in every class (min_class_size): a small "
+        "class makes scores, sums and counts tell the values of its rows.",
+        f"Merge small classes, drop their rows, {_ACTION}",
+    )
 
 
 def rows_with_variance(values: npt.NDArray[np.float64]) -> float:

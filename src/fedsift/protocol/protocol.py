@@ -17,7 +17,8 @@ from fedsift.protocol.role import DrivingRole, RemoteRole, Role
 def messages_in(module: str) -> tuple[type[Message], ...]:
     """The messages that a module has declared so far, in its order."""
     known = [value for value in vars(sys.modules[module]).values() if isinstance(value, type)]
-    return tuple(cls for cls in known if issubclass(cls, Message) and cls.__module__ == module)
+    own = (cls for cls in known if issubclass(cls, Message) and cls.__module__ == module)
+    return tuple(cls for cls in own if hasattr(cls, "declaration"))
 
 
 @dataclass(frozen=True)

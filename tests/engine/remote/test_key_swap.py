@@ -102,4 +102,10 @@ def test_the_liar_has_learned_nothing(monkeypatch, name):
     for _, message in liar.received:
         values = [getattr(message, field) for field in message.__struct_fields__]
         assert not any(isinstance(value, MaskedArray) for value in values), message
-        assert type(message).__name__ not in {"Words", "Images", "OutputShare", "SecretDealt"}
+        assert type(message).__name__ not in {
+            "Words",
+            "Images",
+            "OutputShare",
+            "SecretDealt",
+            "CheckSecretDealt",
+        }

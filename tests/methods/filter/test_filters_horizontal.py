@@ -12,19 +12,19 @@ from fedsift.engine import run_local
 from fedsift.errors import PartyError
 from fedsift.methods.filter import coordinator as filters_horizontal
 from fedsift.methods.filter.horizontal_messages import MaskedSums
-from fedsift.methods.filter.ranking import Params, plain_scores
+from fedsift.methods.filter.pooled import pooled_scores
+from fedsift.methods.filter.ranking import Params
 from helpers.arrays import labelled
 from helpers.runs import received
 
 SCORES = ["gini", "f", "mi", "chi2", "iv", "variance"]
 
 
-OPENED = {"min_class_size": 5, "disclose": "counts"}
-
-
-def pooled(X, y, score):
+def pooled(X, y, score, small_cells=True):
+    """The statistic of all rows in one table, with the bins that members find together."""
     table = PartyTable.from_any(X, name="pooled")
-    return plain_scores(table, Target.from_values(y), Params(score=score, **OPENED))
+    params = Params(score, min_class_size=5, small_cells=small_cells)
+    return pooled_scores(table, Target.from_values(y), params).values
 
 
 @pytest.mark.parametrize("parties", [2, 3, 5])
@@ -35,6 +35,16 @@ def test_scores_equal_the_pooled_ones(score, parties):
     federation = fs.split_horizontal(X, y, parties, random_state=0)
     selector = fs.FilterSelector(score, n_features_to_select=3).fit(federation)
     assert np.allclose(selector.scores_, pooled(X, y, score), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("score", ["gini", "mi", "chi2", "iv"])
+def test_so_they_do_where_no_small_cell_is_opened(score):
+    X, y = labelled(180, 6, 3)
+    X[::9, 1] = np.nan
+    federation = fs.split_horizontal(X, y, 3, random_state=0)
+    selector = fs.FilterSelector(score, n_features_to_select=3, policy=fs.Policy()).fit(federation)
+    assert np.allclose(selector.scores_, pooled(X, y, score, small_cells=False), rtol=1e-9)
+    assert "bin-counts" not in {row.kind for row in selector.result_.disclosures}
 
 
 @pytest.mark.parametrize("skew", ["kmeans", "dirichlet"])
@@ -105,7 +115,7 @@ def test_one_masked_answer_looks_random_and_the_sum_does_not():
 
 def test_the_ledger_names_all_members_as_the_source_of_totals():
     X, y = labelled(80, 3)
-    selector = fs.FilterSelector("gini", n_features_to_select=1).fit(
+    selector = fs.FilterSelector("gini", n_features_to_select=1, disclose="scores").fit(
         fs.split_horizontal(X, y, 2, random_state=0)
     )
     rows = {(d.learner, d.kind): d for d in selector.result_.disclosures}

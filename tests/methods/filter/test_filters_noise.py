@@ -8,13 +8,12 @@ import pytest
 import fedsift as fs
 from fedsift.data import PartyTable, Target
 from fedsift.errors import ParameterError, PolicyViolation
-from fedsift.methods.filter.horizontal_messages import CountsBelow, Moments
+from fedsift.methods.filter.horizontal_messages import CountsBelow, MomentsWanted
 from fedsift.methods.filter.label_holder import FeatureHolder
-from fedsift.methods.filter.member import Member
 from fedsift.methods.filter.messages import ScoresWanted
 from fedsift.methods.filter.ranking import Params, plain_scores
-from fedsift.protocol import PublicArray
 from fedsift.result import SelectionResult
+from helpers.horizontal import first_ask, ready_member
 
 EDGES = [-1.0, -0.5, 0.0, 0.5, 1.0]
 NEARLY_NONE = 999_999.0
@@ -138,11 +137,11 @@ def test_nobody_gets_exact_numbers_by_asking_for_them(budget):
     holder = FeatureHolder(table, params)
     with pytest.raises(ParameterError, match="asks for variances"):
         asyncio.run(holder.open_scores(ScoresWanted(), None))
-    member = Member(table, target, params)
-    with pytest.raises(ParameterError, match="asks for values below thresholds"):
-        asyncio.run(member.counts_below(CountsBelow(0, PublicArray.of(np.zeros((6, 1)))), None))
-    with pytest.raises(ParameterError, match="asks for sums of values"):
-        asyncio.run(member.moments(Moments(), None))
+    member = ready_member(table, target, params)
+    with pytest.raises(ParameterError, match="asks for CountsBelow"):
+        asyncio.run(member.counts_below(first_ask(CountsBelow, member), None))
+    with pytest.raises(ParameterError, match="asks for MomentsWanted"):
+        asyncio.run(member.moments(first_ask(MomentsWanted, member), None))
 
 
 def test_counts_are_told_once():

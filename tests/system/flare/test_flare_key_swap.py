@@ -40,7 +40,7 @@ CASES = {
     "shuffle": ("methods.vfps.leader", "vfps"),
 }
 """Who lies, and in which job."""
-HIDDEN = {"Words", "Images", "OutputShare", "SecretDealt"}
+HIDDEN = {"Words", "Images", "OutputShare", "SecretDealt", "CheckSecretDealt"}
 """What a key hides."""
 
 

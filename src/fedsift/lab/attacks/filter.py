@@ -29,14 +29,14 @@ import numpy.typing as npt
 
 from fedsift.crypto.masking import unmask_sum
 from fedsift.data import Federation, split_vertical
-from fedsift.lab.attacks import made_columns, rare_class
+from fedsift.lab.attacks import made_columns, rare_class, small_cells
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.made_columns import own_scores
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage, recorded_fit
 from fedsift.maths import moments
 from fedsift.methods.filter import coordinator as filters_horizontal
 from fedsift.methods.filter import label_holder as filters
-from fedsift.methods.filter.horizontal_messages import MaskedSums
+from fedsift.methods.filter.horizontal_messages import MaskedSums, OpenTables
 from fedsift.methods.filter.ranking import bins_of
 from fedsift.methods.filter.scores import TABLE_SCORES
 from fedsift.methods.filter.selector import FilterSelector
@@ -218,7 +218,13 @@ def _labels_behind_scores(run: JobRun, stage: Stage) -> Iterator[Mounted]:
 def _sums_without_masks(stage: Stage) -> Iterator[Mounted]:
     """The coordinator reads what single members sent."""
     readable: list[bool] = []
-    for _, message in stage.received_from("coordinator", MaskedSums):
+    sealed = [
+        message
+        for kind in (MaskedSums, OpenTables)
+        if kind in stage.protocol.messages
+        for _, message in stage.received_from("coordinator", kind)
+    ]
+    for message in sealed:
         limbs = message.sums.array()
         width = limbs.shape[1]
         bits = _READABLE_BITS + (moments.FRACTION_BITS if width > 1 else 0)
@@ -419,5 +425,6 @@ ATTACKS = (
         tolerance=0.05,
     ),
     *rare_class.ON_FILTER,
+    *small_cells.ATTACKS,
     *made_columns.ON_FILTER,
 )

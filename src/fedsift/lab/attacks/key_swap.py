@@ -22,9 +22,17 @@ import msgspec
 import numpy as np
 
 from fedsift.crypto import shuffle
+from fedsift.crypto.checked_sums import PRIME, pack, unpack
 from fedsift.crypto.envelope import OrganisationKey
 from fedsift.crypto.identity import Identity
-from fedsift.crypto.masking import SCHEME, MaskingKey, PairwiseMasks, to_limbs, unmask_sum
+from fedsift.crypto.masking import (
+    SCHEME,
+    MaskingKey,
+    PairwiseMasks,
+    to_limbs,
+    unmask_modulo,
+    unmask_sum,
+)
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.data import Federation
 from fedsift.errors import PartyFailed
@@ -37,6 +45,7 @@ from fedsift.methods.dcfs.selector import DCFSSelector
 from fedsift.methods.dcfs.settings import anchors_for
 from fedsift.methods.filter import coordinator as filters
 from fedsift.methods.filter import horizontal_messages as filter_messages
+from fedsift.methods.filter.course import context_of
 from fedsift.methods.filter.selector import FilterSelector
 from fedsift.methods.fpso import messages as fpso_messages
 from fedsift.methods.fpso import third_party as fpso
@@ -118,18 +127,27 @@ class KeySwapper:
             if type(asked) not in self._contexts or not isinstance(value, MaskedArray):
                 continue
             context, masked = self._contexts[type(asked)](asked), value.array()
-            limbs = masked.shape[1]
-            theirs = [
-                PairwiseMasks(other, key, {victim: self._real[victim]}).mask(
-                    [0] * len(masked), context, limbs
-                )
+            shared = [
+                PairwiseMasks(other, key, {victim: self._real[victim]})
                 for other, key in self._own.items()
                 if other != victim
             ]
-            numbers = unmask_sum([masked, *theirs], limbs)
-            self.numbers.append((victim, context, numbers))
+            masked = unpack(masked) if masked.ndim == 1 else masked
+            zeros = np.zeros(len(masked), dtype=np.int64)
             # Without masks they add up all the same, and the run goes on.
-            changes[name] = MaskedArray.of(to_limbs(numbers, limbs))
+            if masked.ndim == 1:
+                theirs = [masks.mask_modulo(zeros, context, PRIME) for masks in shared]
+                opened = unmask_modulo([masked, *theirs], PRIME) % PRIME
+                numbers, changes[name] = (
+                    opened.tolist(),
+                    MaskedArray.of(pack(opened.astype(np.uint64))),
+                )
+            else:
+                limbs = masked.shape[1]
+                theirs = [masks.mask(zeros.tolist(), context, limbs) for masks in shared]
+                numbers = unmask_sum([masked, *theirs], limbs)
+                changes[name] = MaskedArray.of(to_limbs(numbers, limbs))
+            self.numbers.append((victim, context, numbers))
         return msgspec.structs.replace(reply, **changes) if changes else reply
 
     def _key(self, owner: str) -> MaskingKey:
@@ -204,10 +222,11 @@ class LyingCoordinator(_Liar, filters.Coordinator):
     """The coordinator of a filter."""
 
     contexts: ClassVar[Contexts] = {
-        filter_messages.CountsBelow: lambda ask: f"below {ask.step}",
-        filter_messages.BinSizes: lambda _: "bin sizes",
-        filter_messages.Tables: lambda _: "tables",
-        filter_messages.Moments: lambda _: "moments",
+        filter_messages.SizesWanted: lambda ask: context_of("Sizes", ask.step, ask.after),
+        filter_messages.CountsBelow: lambda ask: context_of("Below", ask.step, ask.after),
+        filter_messages.CellsWanted: lambda ask: context_of("Cells", ask.step, ask.after),
+        filter_messages.TablesWanted: lambda ask: context_of("Tables", ask.step, ask.after),
+        filter_messages.MomentsWanted: lambda ask: context_of("Moments", ask.step, ask.after),
     }
 
 
@@ -294,8 +313,8 @@ def _sums(variant: str, seed: int) -> Trial:
     X, y = parties["party-1"]
     true = np.stack([X[y == k].sum(axis=0) for k in range(2)], axis=1)
     known = np.full_like(true, np.nan)
-    for party, _, numbers in engine.liar.numbers:
-        if party == "party-1":
+    for party, context, numbers in engine.liar.numbers:
+        if party == "party-1" and context.startswith("Moments"):
             stream = iter(numbers)
             present = iter(moments.unpack_counts(stream, 3 + 2 * len(true))[3:])
             columns = [moments.read_column(present, stream, 2, with_target=False) for _ in true]

@@ -7,8 +7,8 @@ Leak      A class of one row makes a class sum that row's value, a count the bin
           score a function of it. A number that stands out in one row does the same. Whoever has the
           labels may choose them.
 Fix       ``min_class_size``: labels that fewer rows share are refused before anything is sent;
-          sizes of pooled classes are opened first; bins whose counts are opened hold so many rows
-          for every class; chi2 tells scores alone.
+          sizes of pooled classes are compared first, and not opened; bins whose counts are opened
+          hold so many rows for every class; chi2 tells scores alone.
 Remains   A class of the smallest size that is allowed, which is tried on the defaults too.
 """
 

@@ -4,24 +4,35 @@
 
 Setting   Every party holds rows and labels; a coordinator without data adds up.
 Roles     *coordinator* (drives, neutral), *member* (any number, at least two).
-Adversary Honest but curious. Sums travel under pairwise one-time masks, so the coordinator sees
-          totals only. All members but one together with the coordinator learn the rest of that
-          one's contribution: with two members each of them does, from any published total.
+Adversary Members are honest but curious. The coordinator may lie: between organisations it is at
+          the hub. Sums travel under pairwise one-time masks, so the coordinator sees totals only,
+          and members check the totals that decide what comes next. All members but one together
+          with the coordinator learn the rest of that one's contribution: with two members each of
+          them does, from any published total. A member that lies, or tells the coordinator the
+          secret that members share, takes the minima away.
 
 Who learns what
-  coordinator  totals over all members: rows, bin sizes, bin-by-class counts, or sums of values
-               and squares per class; the score of each (named) feature.
-  member       the common bin edges (rounded pooled quantiles) and the selected features. With a
-               ``release_epsilon`` edges were known before, and the selection is drawn by the
-               scores (:mod:`.filter_release`).
+  coordinator  how many values lie below thresholds; whether sizes and cells are small;
+               bin-by-class counts of which none is small (unless all policies name
+               ``bin-counts``), or sums of values and squares per class; the score of each (named)
+               feature.
+  member       counts below thresholds, which are rounded pooled quantiles, merged bins and the
+               selected features. With a ``release_epsilon`` edges were known before, and the
+               selection is drawn by the scores (:mod:`.filter_release`).
 
 Steps
-  1  members exchange masking keys through the coordinator        Roster
-  2  pooled classes; small ones end the run                       ClassSizes
-     pooled quantiles by bisection on masked counts               CountsBelow
-  3  pooled bin sizes; bins below the minimum are merged          BinSizes
-  4  pooled bin-by-class counts, or moments                       Tables, Moments
-  5  scores and ranking at the coordinator; the selection back    Chosen
+  1  members exchange masking keys through the coordinator,       Roster, CheckSecretDealt,
+     and share a secret                                           CheckSecret
+  2  sizes of pooled classes and numbers of values are compared   SizesWanted
+     with the minimum; small classes end the run
+  3  pooled quantiles by bisection on masked counts               CountsBelow
+  4  cells (bins by classes) are compared with the minimum,       CellsWanted
+     bins with small ones merged, until there is none
+  5  pooled bin-by-class counts, or moments                       TablesWanted, MomentsWanted
+  6  scores and ranking at the coordinator; the selection back    Chosen
+
+What is asked in steps 2 to 5 follows from the answers before, and members find it themselves
+(:mod:`.course`); answers come back to them with a proof (:mod:`fedsift.crypto.checked_sums`).
 
 A coordinator that swaps masking keys in step 1 is found out before anything is sent under them:
 between organisations keys carry proofs (:mod:`fedsift.crypto.identity`).
@@ -36,26 +47,40 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.crypto.checked_sums import PRIME, pack, prove_not_small, small_counts, unpack
 from fedsift.crypto.identity import addressed
-from fedsift.crypto.masking import unmask_sum
+from fedsift.crypto.masking import unmask_modulo, unmask_sum
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import ParameterError
-from fedsift.maths import binning, moments
-from fedsift.methods.checks import check_sizes
+from fedsift.maths import moments
 from fedsift.methods.filter import features as local
 from fedsift.methods.filter import horizontal_messages as messages
-from fedsift.methods.filter import scores
 from fedsift.methods.filter import uncertainty as filter_errors
+from fedsift.methods.filter.course import (
+    Answer,
+    Below,
+    Cells,
+    Course,
+    Moments,
+    Schema,
+    Sizes,
+    Tables,
+    answers_as_state,
+    answers_of_state,
+    count_of,
+)
 from fedsift.methods.filter.member import Member
 from fedsift.methods.filter.noise import account_of, chosen, sensitivity
-from fedsift.methods.filter.ranking import Params, Ranking, rank, scores_of_noisy
-from fedsift.protocol import Message, Network, Protocol, PublicArray, Role, make_role
+from fedsift.methods.filter.pooled import read_totals
+from fedsift.methods.filter.ranking import Params, Ranking, rank
+from fedsift.protocol import Network, Protocol, PublicArray, Role, make_role
 from fedsift.protocol.resume import ResumableDriver
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+_NOTHING = PublicArray.of(np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -87,192 +112,121 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
     def __init__(self, params: Params, checkpoints: Path | None = None) -> None:
         self._params = params
         self.keep_checkpoints(checkpoints, "coordinator", params)
-        self._totals: dict[str, list[int]] = {}
-        self._remarks: list[str] = []
-        self._choices: list[int | Floats] = []
-        self._n_rows = 0
-        self._errors: Floats | None = None
+        self._answers: list[Answer] = []
+        self._totals: list[int] = []
+        self._names: tuple[str, ...] = ()
+        self.course: Course | None = None
+        self._news = (_NOTHING, _NOTHING, _NOTHING)
         self.budget = account_of(params)
 
     def set_columns(self, names: Sequence[str]) -> None:
         """Column names, to look up given bin edges."""
-        self._choices = [local.bin_choice(self._params.bins, name) for name in names]
+        self._names = tuple(names)
 
     async def drive(self, net: Network) -> PooledRanking:
-        """Steps 1 to 5."""
+        """Steps 1 to 6."""
         await self.begin(net)
-        greetings = await net.ask("member", messages.Hello(self._params.score), messages.Greeting)
-        first = greetings[0]
-        keys = {party: g.key for party, g in zip(net.members("member"), greetings, strict=True)}
-        await net.tell("member", {p: messages.Roster(addressed(keys, p)) for p in keys})
+        self.course = course = await self._agree(net)
+        for answer in self._answers:
+            course.take(answer)
+        while not isinstance(course.request, Tables | Moments):
+            answer = await self._answer(course, net)
+            # Members have written down all answers before this one.
+            self.add_to_checkpoint(net, answers=answers_as_state(self._answers))
+            self._answers = [*self._answers, answer]
+            course.take(answer)
+        if not self._totals:
+            self._totals = await self._open(course, net)
+            answers = answers_as_state(self._answers)
+            self.add_to_checkpoint(net, answers=answers, totals=self._totals)
+        found = read_totals(course, self._totals, self._params, self._names)
 
-        if self._params.checks_classes and not first.numeric_target:
-            await self._check_classes(net)
-        frequencies = all(g.frequencies for g in greetings)
-        if self._params.score in local.BINNED_SCORES and not (
-            self._params.score == "chi2" and frequencies and not self._params.noisy
-        ):
-            values = await self._table_scores(first, net)
-        else:
-            values = await self._moment_scores(first, net)
-
-        ranking = self._ranked({"all": values}, first.n_classes)
+        ranking = self._ranked({"all": found.values}, found.n_rows, course.schema.n_classes)
         await net.tell("member", messages.Chosen(ranking.selected["all"]))
         await self.finish(net)
         told, kind = ranking.scores.get("all"), filter_errors.kind_of(self._params, "count")
-        found = (ranking.selected["all"], ranking.ranks["all"], self._remarks, self._errors)
-        return PooledRanking(told, *found, None if self._errors is None else kind)
+        return PooledRanking(
+            told,
+            ranking.selected["all"],
+            ranking.ranks["all"],
+            found.remarks,
+            found.errors,
+            None if found.errors is None else kind,
+        )
 
-    def _ranked(self, values: Mapping[str, Floats], n_classes: int) -> Ranking:
+    async def _agree(self, net: Network) -> Course:
+        """Step 1; the course of the run, at its beginning."""
+        greetings = await net.ask("member", messages.Hello(self._params.score), messages.Greeting)
+        first, members = greetings[0], net.members("member")
+        keys = {party: g.key for party, g in zip(members, greetings, strict=True)}
+        frequencies = all(g.frequencies for g in greetings)
+        rosters = {p: messages.Roster(addressed(keys, p), frequencies) for p in keys}
+        dealt = await net.ask("member", rosters, messages.CheckSecretDealt)
+        sealed = {party: blob for one in dealt for party, blob in one.sealed.items()}
+        await net.tell("member", {p: messages.CheckSecret(blob) for p, blob in sealed.items()})
+        schema = Schema(
+            first.category_counts,
+            first.n_classes,
+            first.numeric_target,
+            frequencies,
+            tuple(local.bin_choice(self._params.bins, name) for name in self._names),
+        )
+        return Course(schema, self._params)
+
+    async def _answer(self, course: Course, net: Network) -> Answer:
+        """Steps 2 to 4: add up one answer, and have its proof ready for the next request."""
+        request = course.request
+        if isinstance(request, Below):
+            ask = self._due(messages.CountsBelow, course)
+            counted = await net.ask("member", ask, messages.MaskedCounts)
+            totals = _sum_modulo([reply.residues.array() for reply in counted])
+            totals = totals[: 1 + count_of(request)]
+            self._news = (PublicArray.of(totals), _NOTHING, _NOTHING)
+            return totals[:-1]
+        assert isinstance(request, Sizes | Cells)  # noqa: S101 - totals of others are opened last
+        # What comes first carries no answer, and tells nothing.
+        first = isinstance(request, Sizes) and not course.step
+        kind = messages.SizesWanted if first else messages.CellsWanted
+        compared = await net.ask("member", self._due(kind, course), messages.HiddenCounts)
+        hidden = _sum_modulo([reply.residues.array() for reply in compared])
+        small = small_counts(hidden, request.smallest)
+        proofs = prove_not_small(hidden, small, request.smallest)
+        self._news = (_NOTHING, PublicArray.of(small), PublicArray.of(pack(proofs.ravel())))
+        return small
+
+    async def _open(self, course: Course, net: Network) -> list[int]:
+        """Step 5: the totals that scores are made of."""
+        tables = isinstance(course.request, Tables)
+        kind = messages.TablesWanted if tables else messages.MomentsWanted
+        small = tables and messages.opens_small_cells(self._params)
+        sealed: type[messages.OpenTables | messages.MaskedSums]
+        sealed = messages.OpenTables if small else messages.MaskedSums
+        replies = await net.ask("member", self._due(kind, course), sealed)
+        shape = replies[0].sums.shape
+        parts = [reply.sums.array(shape=shape) for reply in replies]
+        return unmask_sum(parts, 1 if tables else moments.LIMBS)
+
+    def _due(self, kind: type[messages.Due], course: Course) -> messages.Due:
+        return kind(course.step, course.digest, *self._news)
+
+    def _ranked(self, values: Mapping[str, Floats], n_rows: int, n_classes: int) -> Ranking:
         """The best columns, or those that a private choice makes of the scores."""
         if not self._params.releases:
             return rank(values, self._params.score, self._params.n_features_to_select)
-        reach = sensitivity(self._params, self._n_rows, n_classes)
+        reach = sensitivity(self._params, n_rows, n_classes)
         return chosen(values, self._params, reach, self.budget)
 
-    async def _table_scores(self, schema: messages.Greeting, net: Network) -> Floats:
-        """Steps 2-4 for scores of contingency tables."""
-        edges, target_edges = await self._pooled_edges(schema, net)
-        longest = max((len(e) for e in edges), default=0)
-        padded = np.zeros((len(edges), longest))
-        for row, own in zip(padded, edges, strict=True):
-            row[: len(own)] = own
-        ask = messages.BinSizes(
-            PublicArray.of(padded), tuple(len(e) for e in edges), PublicArray.of(target_edges)
-        )
-        n_features = len(schema.category_counts)
-        if "tables" not in self._totals:
-            # Members cut their rows when they are asked for the sizes; tables need that.
-            self._totals.pop("bin sizes", None)
-        sizes = np.array(await self._total(net, ask, "bin sizes")).reshape(n_features, -1)
-        if self._params.fixed_edges:
-            plan = np.tile(np.arange(sizes.shape[1]), (n_features, 1))
-        else:
-            plan = self._merge(sizes, schema)
-        n_bins = int(plan.max()) + 1
-        totals = await self._total(net, messages.Tables(PublicArray.of(plan), n_bins), "tables")
-        table = np.array(totals).reshape(n_features, n_bins, schema.n_classes)
-        if self._params.noisy:
-            return scores_of_noisy(table, self._params.score)
-        self._n_rows = int(table[0].sum())
-        used = table.sum(axis=(0, 1)) > 0  # a target with ties may leave quantile classes empty
-        self._errors = filter_errors.errors_of_tables(table[:, :, used], self._params)
-        return scores.TABLE_SCORES[self._params.score](table[:, :, used])
-
-    async def _check_classes(self, net: Network) -> None:
-        """Step 2: refuse small classes of all members together, before any column is asked for."""
-        if not {"tables", "moments"} & set(self._totals):
-            self._totals.pop("class sizes", None)  # members want to be asked before the rest
-        sizes = await self._total(net, messages.ClassSizes(), "class sizes")
-        check_sizes(sizes, self._params.min_class_size)
-
-    def _merge(self, sizes: Integers, schema: messages.Greeting) -> Integers:
-        plan = np.zeros(sizes.shape, dtype=np.int64)
-        merged, smallest = 0, self._params.rows_of_bin(schema.n_classes)
-        for f, row in enumerate(sizes):
-            ordered = schema.category_counts[f] == 0
-            plan[f] = binning.merge_plan(row.tolist(), smallest, ordered=ordered)
-            merged += int((row > 0).sum()) - int(plan[f].max()) - 1
-        if merged:
-            self._remarks.append(
-                f"{merged} pooled bins had fewer than {smallest} rows and were merged."
-            )
-        return plan
-
-    async def _pooled_edges(
-        self, schema: messages.Greeting, net: Network
-    ) -> tuple[list[Floats], Floats]:
-        """Step 2: order statistics of the pooled columns, bit by bit, for all columns at once."""
-        numeric = [f for f, n in enumerate(schema.category_counts) if n == 0]
-        choices = [self._choices[f] for f in numeric]
-        if self._params.fixed_edges:
-            return [c for c in choices if not isinstance(c, int)], np.empty(0)
-        wanted = [c if isinstance(c, int) else 2 for c in choices]
-        if schema.numeric_target:
-            wanted = [*wanted, self._params.target_bins]
-        found, below = await self._bisect(wanted, net) if wanted else ([], np.empty((0, 0)))
-        given = [
-            c if not isinstance(c, int) else np.unique(found[i]) for i, c in enumerate(choices)
-        ]
-        target = np.empty(0)
-        if len(found) > len(choices):
-            target = self._class_edges(found[-1], below[-1])
-        return given, target
-
-    def _class_edges(self, edges: Floats, below: Integers) -> Floats:
-        """Edges between the classes of a number, without those of small classes."""
-        edges, places = np.unique(edges, return_index=True)
-        sizes = np.diff([0, *below[places], below[-1]])
-        plan = binning.merge_plan(sizes.tolist(), self._params.min_class_size, ordered=True)
-        return edges[np.diff(plan) > 0]
-
-    async def _bisect(self, n_bins: Sequence[int], net: Network) -> tuple[list[Floats], Integers]:
-        """The smallest rounded number with enough values at or below it, per inner edge.
-
-        Also how many those are, and in the last column how many there are in all.
-        """
-        width = max(n_bins) - 1
-        low = np.zeros((len(n_bins), width), dtype=np.uint64)
-        ranks: Integers | None = None
-        below = np.zeros((len(n_bins), width + 1), dtype=np.int64)
-        for step in range(binning.KEPT_BITS):
-            # Try the candidate whose next leading bit is 0 and all lower bits are 1.
-            bit = np.uint64(1) << np.uint64(63 - step)
-            candidate = low | (bit - np.uint64(1))
-            thresholds = binning.finite_from_ordered(candidate)
-            ask = messages.CountsBelow(step, PublicArray.of(thresholds))
-            totals = await self._total(net, ask, f"below {step}")
-            counts = np.array(totals).reshape(len(n_bins), width + 1)
-            if ranks is None:
-                ranks, below = _ranks(counts[:, -1], n_bins, width), below + counts[:, -1:]
-            enough = counts[:, :-1] >= ranks
-            below[:, :-1] = np.where(enough, counts[:, :-1], below[:, :-1])
-            low = np.where(enough, low, low | bit)
-        edges = binning.finite_from_ordered(low | binning.LOW_MASK)
-        return [row[: n - 1] for row, n in zip(edges, n_bins, strict=True)], below
-
-    async def _moment_scores(self, schema: messages.Greeting, net: Network) -> Floats:
-        """Step 4 for scores of sums: f, variance, and chi2 of frequencies."""
-        totals = iter(await self._total(net, messages.Moments(), "moments", moments.LIMBS))
-        n_columns, n_classes = len(schema.category_counts), schema.n_classes
-        counts = moments.unpack_counts(totals, 1 + n_classes + n_columns * max(1, n_classes))
-        n_rows, sizes, present = counts[0], counts[1 : 1 + n_classes], iter(counts[1 + n_classes :])
-        target = [moments.decode(next(totals)) for _ in range(2 * schema.numeric_target)]
-        columns = [
-            moments.read_column(present, totals, n_classes, with_target=schema.numeric_target)
-            for _ in schema.category_counts
-        ]
-        self._remarks += local.rounding_remarks(sum(map(moments.rounded_only, columns)))
-        if self._params.score == "variance":
-            return np.array([moments.variance(column) for column in columns])
-        if self._params.score == "chi2":
-            sums = [[float(s) for s in column.sums] for column in columns]
-            return scores.chi2_of_sums(sums, sizes)
-        if n_classes:
-            shares = [moments.explained_share(column, sizes) for column in columns]
-        else:
-            shares = [moments.squared_correlation(column, n_rows, *target) for column in columns]
-        values = _capped(scores.anova_f(shares, n_rows, n_classes or 2))
-        self._errors = filter_errors.of_scores(values, self._params, n_rows, n_classes, 0)
-        return values
-
-    async def _total(self, net: Network, ask: Message, name: str, limbs: int = 1) -> list[int]:
-        """Ask everybody and add up; single answers mean nothing. Totals are asked for once."""
-        if name not in self._totals:
-            replies = await net.ask("member", ask, messages.MaskedSums)
-            shape = replies[0].sums.shape
-            parts = [reply.sums.array(shape=shape) for reply in replies]
-            self._totals[name] = unmask_sum(parts, limbs)
-            self.add_to_checkpoint(net, totals=self._totals)
-        return self._totals[name]
-
     def checkpoint(self) -> State:
-        """All totals so far."""
-        return {"totals": self._totals}
+        """All answers that members have, and the totals at the end."""
+        return {"answers": answers_as_state(self._answers), "totals": self._totals}
 
     def restore(self, saved: State) -> None:
-        """Go on after the last total."""
-        self._totals = saved["totals"]
+        """Go on after the last answer that all members have."""
+        self._answers, self._totals = answers_of_state(saved["answers"]), saved["totals"]
+
+
+def _sum_modulo(parts: Sequence[npt.NDArray[np.uint64]]) -> Integers:
+    return unmask_modulo([unpack(part) for part in parts], PRIME) % PRIME
 
 
 PROTOCOL = Protocol(
@@ -280,21 +234,6 @@ PROTOCOL = Protocol(
     messages=messages.MESSAGES,
     roles=(Coordinator, Member),
 )
-
-
-def _ranks(present: Integers, n_bins: Sequence[int], width: int) -> Integers:
-    """Rank of each wanted order statistic; short rows repeat their last one."""
-    ranks = np.ones((len(n_bins), width), dtype=np.int64)
-    for row, count, bins in zip(ranks, present, n_bins, strict=True):
-        wanted = binning.quantile_ranks(int(count), bins)
-        row[: bins - 1] = wanted
-        row[bins - 1 :] = wanted[-1]
-    return ranks
-
-
-def _capped(values: Floats) -> Floats:
-    """JSON knows no infinity."""
-    return np.minimum(values, np.finfo(np.float64).max)
 
 
 def build_nodes(

@@ -16,7 +16,8 @@ from fedsift.costs.counts import Counts, Expected
 from fedsift.data import Federation
 from fedsift.data.column import Column
 from fedsift.data.federation import is_remote, local_only
-from fedsift.maths import binning
+from fedsift.errors import PolicyViolation
+from fedsift.maths.edges import EDGE_BITS
 from fedsift.methods.execution import policies_for
 from fedsift.methods.filter import features as local
 from fedsift.methods.filter.label_holder import build_nodes
@@ -27,16 +28,33 @@ from fedsift.protocol.policy import OPEN
 def expect_filter(selector: Any, federation: Federation, params: Params) -> Expected:
     """Messages and encryption of a run on a few rows, and what all rows add."""
     few = _few_rows(federation, federation.n_rows, params)
-    given = policies_for(selector.policy, federation.parties)
-    any_size = {p: replace(given.get(p, OPEN), min_class_size=1) for p in federation.parties}
-    counts = count_run(
-        clone(selector).set_params(policy=any_size)._prepare(few, simulated=True).nodes
-    )
+    if federation.setting == "horizontal":
+        counts = _count_pooled(selector, federation, few)
+    else:
+        counts = _count_any_class(selector, few)
     if params.releases:  # a choice looks at every feature about once, and at each quickly
         looks = params.n_features_to_select * federation.n_features
         counts.do("decrypt", "noise number", looks / 5)
     _count_local_work(counts, federation, federation.n_rows, params)
     return Expected(counts)
+
+
+def _count_pooled(selector: Any, federation: Federation, few: Federation) -> Counts:
+    """Rounds depend on where the rows lie: those that are here, or else a sample's."""
+    here = not any(is_remote(table) for table in federation.tables.values())
+    try:
+        chosen = clone(selector).set_params(checkpoint=None)
+        return count_run(chosen._prepare(federation if here else few, simulated=True).nodes)
+    except PolicyViolation:  # of labels, which the run itself looks at
+        return _count_any_class(selector, few)
+
+
+def _count_any_class(selector: Any, few: Federation) -> Counts:
+    """On rows whose classes may be small."""
+    given = policies_for(selector.policy, few.parties)
+    any_size = {p: replace(given.get(p, OPEN), min_class_size=1) for p in few.parties}
+    chosen = clone(selector).set_params(policy=any_size)
+    return count_run(chosen._prepare(few, simulated=True).nodes)
 
 
 def count_scores(federation: Federation, n_rows: int, params: Params) -> Counts:
@@ -93,4 +111,4 @@ def _count_local_work(counts: Counts, federation: Federation, n_rows: int, param
         target = next(iter(federation.targets.values()))
         numbers = sum(c.kind == "numeric" for c in next(iter(tables.values())).columns)
         numbers += target is not None and target.kind == "numbers"
-        counts.do("prepare", "search column", binning.KEPT_BITS * len(tables) * numbers)
+        counts.do("prepare", "search column", EDGE_BITS * len(tables) * numbers)

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from fedsift.crypto.wire import PublicKeys
+from collections.abc import Mapping
+
+from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.methods.filter import features as local
 from fedsift.methods.filter.ranking import Params
 from fedsift.protocol import MaskedArray, Message, PublicArray, message, messages_in
@@ -34,58 +36,109 @@ class Greeting(Message, frozen=True):
     frequencies: bool
 
 
-@message(flow="coordinator -> member", reveals="nothing: public masking keys of all members")
+@message(
+    flow="coordinator -> member",
+    reveals="schema: whether all columns of all members can be read as frequencies; and public "
+    "masking keys",
+    about="member",
+)
 class Roster(Message, frozen=True):
     """Everybody's masking key, so that each pair of members shares a secret."""
 
     keys: dict[str, PublicKeys]
+    frequencies: bool
 
 
-@message(
-    flow="coordinator -> member",
-    reveals="pooled-quantiles: rounded order statistics of the pooled columns",
-    about="member",
-)
-class CountsBelow(Message, frozen=True):
-    """Asks how many values lie at or below each threshold (features by thresholds)."""
+@message(flow="member -> coordinator", reveals="nothing: sealed for the other members")
+class CheckSecretDealt(Message, frozen=True):
+    """The first member's secret for checks of totals, sealed for each other one."""
+
+    sealed: dict[str, Ciphertexts]
+
+
+@message(flow="coordinator -> member", reveals="nothing: passes on what another member sealed")
+class CheckSecret(Message, frozen=True):
+    """The secret that all members share and the coordinator does not know."""
+
+    sealed: Ciphertexts
+
+
+class Due(Message, frozen=True):
+    """What all requests have: the answer to the one before, and how members can check it.
+
+    ``totals`` are sums, with a tag behind them; ``small`` and ``proofs`` say which counts are small
+    (:mod:`fedsift.crypto.checked_sums`). ``after`` names the course up to here.
+    """
 
     step: int
-    thresholds: PublicArray
+    after: str
+    totals: PublicArray
+    small: PublicArray
+    proofs: PublicArray
 
 
-@message(flow="coordinator -> member", reveals="nothing: asks for masked sizes of classes")
-class ClassSizes(Message, frozen=True):
-    """Asks how many rows each class has, before any count or sum of a column."""
-
-
-@message(
-    flow="coordinator -> member",
-    reveals="pooled-quantiles: bin edges of the pooled columns",
-    about="member",
-)
-class BinSizes(Message, frozen=True):
-    """Asks for the size of each bin; edges are padded with +inf replaced by the last edge."""
-
-    edges: PublicArray
-    n_edges: tuple[int, ...]
-    target_edges: PublicArray
+@message(flow="coordinator -> member", reveals="nothing: asks for comparisons of sizes")
+class SizesWanted(Due, frozen=True):
+    """Asks to compare sizes of classes and numbers of values with the minimum; is first."""
 
 
 @message(
     flow="coordinator -> member",
-    reveals="pooled-sizes: which pooled bins were too small and merged",
+    reveals="pooled-quantiles: how many pooled values lie below rounded thresholds, among them the "
+    "edges of bins",
     about="member",
 )
-class Tables(Message, frozen=True):
-    """Asks for bin-by-class counts after merging; row f maps old to new bins of feature f."""
-
-    merged: PublicArray
-    n_bins: int
+class CountsBelow(Due, frozen=True):
+    """Asks how many values lie at or below the thresholds that are due."""
 
 
-@message(flow="coordinator -> member", reveals="nothing: asks for masked sums")
-class Moments(Message, frozen=True):
+@message(
+    flow="coordinator -> member",
+    reveals="pooled-sizes: which pooled bins have small cells and are merged; the last counts "
+    "below thresholds, if there were any",
+    about="member",
+)
+class CellsWanted(Due, frozen=True):
+    """Asks to compare cells (bins by classes) with the minimum."""
+
+
+@message(
+    flow="coordinator -> member",
+    reveals="pooled-sizes: which pooled bins have small cells and were merged",
+    about="member",
+)
+class TablesWanted(Due, frozen=True):
+    """Asks for bin-by-class counts after merging."""
+
+
+@message(
+    flow="coordinator -> member",
+    reveals="pooled-sizes: which columns have few values in a class and are left out",
+    about="member",
+)
+class MomentsWanted(Due, frozen=True):
     """Asks for sums of values, squares and products."""
+
+
+@message(
+    flow="member -> coordinator",
+    reveals="pooled-sizes: whether counts over all members lie between 1 and the minimum less 1",
+)
+class HiddenCounts(Message, frozen=True):
+    """One member's part of comparisons, under pairwise masks; no count is opened."""
+
+    residues: MaskedArray
+
+
+@message(
+    flow="member -> coordinator",
+    reveals="pooled-quantiles: counts over all members below thresholds; one member's part is "
+    "masked",
+)
+class MaskedCounts(Message, frozen=True):
+    """One member's counts below thresholds under pairwise masks, and its part of their tag."""
+
+    residues: MaskedArray
 
 
 @message(
@@ -93,7 +146,19 @@ class Moments(Message, frozen=True):
     reveals="pooled-sums: totals over all members; one member's part is masked",
 )
 class MaskedSums(Message, frozen=True):
-    """One member's numbers under pairwise masks."""
+    """One member's table or sums of values under pairwise masks; is last."""
+
+    sums: MaskedArray
+
+
+@message(
+    flow="member -> coordinator",
+    reveals="bin-counts: bin-by-class counts over all members, of which single ones can be small; "
+    "one member's part is masked",
+    optional=True,
+)
+class OpenTables(Message, frozen=True):
+    """One member's table under pairwise masks, where all policies allow cells of any size."""
 
     sums: MaskedArray
 
@@ -112,14 +177,30 @@ class Chosen(Message, frozen=True):
 MESSAGES = (*messages_in(__name__), *SIGNALS.messages)
 
 
-def messages_used(params: Params) -> tuple[type[Message], ...]:
-    """The messages a run with these settings sends, for plan and policy."""
-    binned: tuple[type[Message], ...] = (CountsBelow, BinSizes, Tables)
-    middle: tuple[type[Message], ...] = (Moments,)
+def messages_used(params: Params, labels: str) -> tuple[type[Message], ...]:
+    """The messages a run with these settings sends, for plan and policy.
+
+    ``labels`` are ``"classes"`` or ``"numbers"``; edges between these have to be looked for.
+    """
+    start = (Hello, Greeting, Roster, CheckSecretDealt, CheckSecret)
+    compares = not params.noisy and params.min_class_size > 1
+    middle: list[type[Message]] = [SizesWanted, HiddenCounts] if compares else []
     if params.score in local.BINNED_SCORES:
-        middle = (*binned, Moments) if params.score == "chi2" else binned
-    if params.fixed_edges:
-        middle = (BinSizes, Tables)
-    if params.checks_classes:
-        middle = (ClassSizes, *middle)
-    return (Hello, Greeting, Roster, *middle, MaskedSums, Chosen)
+        if not params.fixed_edges:
+            if labels == "numbers" or isinstance(params.bins, int | Mapping):
+                middle += [CountsBelow, MaskedCounts]
+            small_bins = not params.noisy and params.min_bin_size > 1
+            middle += [CellsWanted, HiddenCounts] if compares or small_bins else []
+        middle.append(TablesWanted)
+    if params.score in local.NUMERIC_SCORES or (params.score == "chi2" and not params.fixed_edges):
+        middle.append(MomentsWanted)
+    if not (opens_small_cells(params) and MomentsWanted not in middle):
+        middle.append(MaskedSums)
+    if opens_small_cells(params) and TablesWanted in middle:
+        middle.append(OpenTables)
+    return tuple(dict.fromkeys((*start, *middle, Chosen)))
+
+
+def opens_small_cells(params: Params) -> bool:
+    """Whether tables may have cells of any size; noise hides single rows in them anyway."""
+    return params.small_cells and not params.noisy

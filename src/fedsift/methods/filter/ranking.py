@@ -36,6 +36,8 @@ class Params:
     security_bits : int
     target_bins : int
         Quantile classes of a numeric target, for scores that need classes.
+    small_cells : bool
+        Parties with different rows open cells of any size, as all their policies allow.
     share_scores : bool
         Send each feature holder the scores of its own features.
     seed : int, optional
@@ -54,6 +56,7 @@ class Params:
     scheme: str = "bgv"
     security_bits: int = 128
     target_bins: int = 4
+    small_cells: bool = False
     share_scores: bool = False
     seed: int | None = None
     epsilon: float | None = None
@@ -73,17 +76,12 @@ class Params:
         return self.release_epsilon is not None
 
     @property
-    def checks_classes(self) -> bool:
-        """Whether parties with different rows add up their classes before anything else."""
-        return self.score != "variance" and not self.noisy
-
-    @property
     def fixed_edges(self) -> bool:
         """Whether neither edges nor numbers of bins may depend on the rows."""
         return self.noisy or self.releases
 
     def rows_of_bin(self, n_classes: int) -> int:
-        """Rows of a bin at least, whose counts by class are opened: enough to fill every cell.
+        """Rows of a bin at least, whose counts are opened: enough to fill every cell on average.
 
         A ``min_class_size`` of 1 asks for nothing.
         """

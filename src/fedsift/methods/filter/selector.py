@@ -148,6 +148,7 @@ class FilterSelector(MethodSelector, method=METHOD):
             min_class_size=class_minimum(policies, federation),
             disclose=self._disclosure(policies, federation),
             scheme=self._scheme(),
+            small_cells=self._opens_small_cells(policies, federation),
             share_scores=self.release_epsilon is None
             and policies.get(federation.label_holder, OPEN).allows(
                 filter_messages.OwnScores.declaration
@@ -222,7 +223,7 @@ class FilterSelector(MethodSelector, method=METHOD):
             params,
             filters_horizontal.PROTOCOL,
             nodes,
-            filter_horizontal_messages.messages_used(params),
+            filter_horizontal_messages.messages_used(params, _kind_of_labels(federation)),
             notes=(
                 "Sums travel under pairwise one-time masks; no homomorphic encryption is needed.",
                 *self._notes(params),
@@ -287,6 +288,17 @@ class FilterSelector(MethodSelector, method=METHOD):
             return False
         return len(parties) > 0 and not hasattr(parties[0], "__len__")
 
+    def _opens_small_cells(self, policies, federation):
+        """Whether all parties with different rows let cells of any size be opened."""
+        named = filter_horizontal_messages.OpenTables.declaration
+        return (
+            federation.setting == "horizontal"
+            and self.disclose != "scores"
+            and self.score in filter_features.BINNED_SCORES
+            and self.epsilon is None
+            and all(policies.get(party, OPEN).allows(named) for party in federation.parties)
+        )
+
     def _disclosure(self, policies, federation):
         """What ``disclose`` means for this score; ``auto`` takes the least that policies allow."""
         possible = _DISCLOSURES.get(self.score, ("counts",))
@@ -332,6 +344,12 @@ class FilterSelector(MethodSelector, method=METHOD):
         if params.noisy:
             result = with_spent(result, federation, params)
         return with_selection_spent(result, params) if params.releases else result
+
+
+def _kind_of_labels(federation):
+    """Whether the labels of parties with different rows are classes or numbers."""
+    kinds = {target.kind for target in federation.targets.values() if target is not None}
+    return "numbers" if "numbers" in kinds else "classes"
 
 
 def _names_and_remarks(facts):
