@@ -94,12 +94,20 @@ class Policy:
     max_epochs: int = 10_000
     max_columns: int = 100_000
 
+    def __post_init__(self) -> None:
+        if self.min_class_size is not None and self.min_class_size < 1:
+            raise ParameterError(
+                f"A policy has a min_class_size of {self.min_class_size}.",
+                "A class has at least one row; 1 allows any class.",
+                "Give 1 or more, or leave it out for the usual number.",
+            )
+
     @property
     def smallest_class(self) -> int:
         """Fewest rows of a class; below the usual number only where the policy says so by name."""
         if self.min_class_size is None:
             return max(self.min_bin_size, SMALLEST_CLASS)
-        return max(1, self.min_class_size)
+        return self.min_class_size
 
     def allows(self, declaration: Declaration) -> bool:
         """Whether the owner may send a message of this declaration."""
