@@ -213,9 +213,8 @@ class TestBudgets:
         begun(tmp_path, submitted(job), policy, people(40), data="north.csv")
         others = pd.concat([people(40).iloc[:19], people(40, seed=1).iloc[19:]])
         begun(tmp_path, submitted(job), policy, others, data="south.csv")
+        both = pd.concat([people(40), people(200, seed=2)])  # all rows of an earlier table
         with pytest.raises(PolicyViolation, match="epsilon_total"):
-            # As many again, and all rows of an earlier table among them.
-            both = pd.concat([people(40), people(200, seed=2)])
             begun(tmp_path, submitted(job), policy, both, data="all.csv")
 
     def test_a_history_of_the_version_before_is_read(self, tmp_path):

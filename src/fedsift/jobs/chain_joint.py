@@ -135,7 +135,11 @@ class ChainRun(ChainState):
         return max(done, 0)
 
     def _close_record(self) -> Record | None:
-        return self._engine.close_record(self._job.coordinator, resumed=self._resumed)
+        # Those who left earlier have no selected columns, and were told so.
+        left = {party: names for party, names in self._columns.items() if party in self._parties}
+        return self._engine.close_record(
+            self._job.coordinator, selected=left, resumed=self._resumed
+        )
 
     def _forget(self) -> None:
         for own in self._files.values():

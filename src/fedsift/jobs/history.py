@@ -397,7 +397,6 @@ def _prepare(db: sqlite3.Connection) -> None:
         )
 
 
-
 def _limits(data: str, policy: Policy, spent: tuple[int, float, float]) -> Budget:
     jobs, epsilon, release = spent
     most, total = policy.max_jobs_per_table, policy.max_epsilon_total
@@ -422,8 +421,6 @@ def _left(most: float | None, spent: float) -> float | None:
 
 def _least_change(policy: Policy) -> int:
     return policy.min_bin_size if policy.min_row_change is None else policy.min_row_change
-
-
 
 
 def _read_job(row: dict[str, Any]) -> PastJob:

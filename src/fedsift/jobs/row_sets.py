@@ -53,7 +53,7 @@ def spent_on(db: sqlite3.Connection, table: Table) -> tuple[int, float, float]:
 def ids_asked_of(
     db: sqlite3.Connection, table: Table, job: str
 ) -> list[tuple[int, str, int | None]]:
-    """Return length of list, state and change of rows of other jobs that compared ids of a table."""
+    """Return other jobs that compared ids of a table: how many, how they ended, which change."""
     found = []
     for other, used in _uses(db, table):
         row = db.execute(
