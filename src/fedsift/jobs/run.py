@@ -212,7 +212,7 @@ class JointRun:
         found = self._collect(agreed, parts, own)
         record = None
         if not self._settled:
-            names = {party: part.feature_names for party, part in parts.items()}
+            names = {p: agreed.columns or part.feature_names for p, part in parts.items()}
             selected = collect.own_selected(names, own)
             record = self._engine.close_record(self._job.coordinator, selected=selected)
         # Not before: a run that breaks off while facts are collected can still be resumed.
