@@ -1,8 +1,11 @@
 """``fedsift deploy`` on good and bad input; no process is started here."""
 
+import http.client
 import json
 import subprocess
 import sys
+import types
+import urllib.parse
 
 import msgspec
 import numpy as np
@@ -11,11 +14,13 @@ import pytest
 from fedsift.deploy.kits import PartyData, load_kit, set_party, share_keys
 from fedsift.deploy.site_files import settings_file
 from fedsift.engine.timeouts import Timeouts
-from fedsift.errors import PolicyViolation
+from fedsift.errors import LedgerAltered, PolicyViolation
 from fedsift.jobs.history import History, JobRecord
 from fedsift.jobs.inbox import Inbox
 from fedsift.protocol import Policy
 from fedsift.protocol.policy import PlannedDisclosure
+from fedsift.report.inbox import InboxServer
+from fedsift.result import SelectionResult
 from helpers.cli import Workshop, call
 from helpers.deploy import ANN, files_of, write_project
 from helpers.joint import horizontal
@@ -231,6 +236,38 @@ def test_submit_refuses_bad_input(kits, tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.parametrize("command", ["submit", "result", "run"])
+def test_a_result_that_was_altered_is_kept_and_the_command_fails(
+    kits, tmp_path, monkeypatch, command
+):
+    kit, out = kits[ANN].folder, tmp_path / "result"
+    altered = LedgerAltered("Something was changed.", "Nothing must be.", "Ask.")
+    altered.result = SelectionResult("filter", "vertical", {"bank": ("income",), "shop-2": ()})
+
+    def fail(*_, **__):
+        raise altered
+
+    monkeypatch.setattr("fedsift.deploy.submit.submit_job", fail)
+    monkeypatch.setattr("fedsift.deploy.submit.fetch", fail)
+    job = tmp_path / "job.toml"
+    job.write_text(
+        '[job]\nmethod = "filter"\n[data]\nsetting = "vertical"\n'
+        'label = { party = "bank", column = "default" }\nid = "customer_id"\n'
+        f"[runtime]\nengine = \"flare\"\nkit = '{kit}'\n"
+        '[[party]]\nname = "bank"\n[[party]]\nname = "shop-2"\n'
+    )
+    given = {"submit": ["deploy", "submit", job], "result": ["deploy", "result", "1"], "run": []}
+    options = ["--out", out] + (["--kit", kit] if command != "run" else [])
+
+    outcome = call(*(given[command] or ["run", job]), *options)
+
+    assert outcome.exit_code == 5
+    assert outcome.err.startswith("E502: Something was changed.")
+    assert f"The result is in {out}" in outcome.err
+    assert files_of(out) == {"result.json", "report.html", "ledger.jsonl"}
+    assert SelectionResult.load(out / "result.json") == altered.result
+
+
 def test_local_refuses_bad_input(tmp_path, workshop):
     workshop.sections["data"] = {"dataset": "wine"}
     workshop.parties = []
@@ -307,9 +344,12 @@ class TestInbox:
     @pytest.fixture
     def waiting(self, kits, bank_csv):
         """A kit with a job that waits, and the job."""
-        set_party(kits["bank"], PartyData(bank_csv), {"approval": "ask"})
-        job = horizontal("filter", score="mi", epsilon=0.5)
-        job = msgspec.structs.replace(job, submitter=ANN, nonce="1")
+        policy = {"approval": "ask", "max_epsilon": 2}
+        set_party(kits["bank"], PartyData(bank_csv, ("customer_id",), "default"), policy)
+        job = horizontal("filter", score="mi", epsilon=0.5, bins=[0.0])
+        job = msgspec.structs.replace(
+            job, parties=("bank", "south"), submitter=ANN, nonce="1", columns={"bank": ("income",)}
+        )
         Inbox(kits["bank"].settings).ask(job, 60)
         return kits["bank"], job
 
@@ -319,8 +359,61 @@ class TestInbox:
         words = " ".join(outcome.out.split())
         told = (job.fingerprint[:12], ANN, "epsilon 0.5", "pooled-sums", "learned nothing before")
         assert all(word in words for word in told), words
+        told = ("bank: income; south: all", "jobs 20, epsilon 2", "rounds, ")
+        assert all(word in words for word in told), words
         (listed,) = json.loads(call("deploy", "inbox", kit.folder, "--json").out)
         assert (listed["job"], listed["state"]) == (job.fingerprint, "waiting")
+        assert (listed["columns"], listed["refusal"]) == (["income"], "")
+        assert listed["left"] == {"jobs": 20, "epsilon": 2.0}
+        assert ("bank", "coordinator", "pooled-sums") in {
+            (one["about"], one["learner"], one["kind"]) for one in listed["planned"]
+        }
+        assert listed["predicted"]["bytes"] > 0
+
+    def test_the_page_is_served_until_ctrl_c(self, waiting, monkeypatch):
+        kit, job = waiting
+        pages = []
+
+        class Person:
+            """Looks at the page, approves, and presses Ctrl-C."""
+
+            def wait(self):
+                address = urllib.parse.urlsplit(Person.server.url)
+                form = {"Content-Type": "application/x-www-form-urlencoded"}
+                same = {"Sec-Fetch-Site": "same-origin", **form}
+                for method, name, body in (
+                    ("GET", "", None),
+                    ("POST", "approve", f"job={job.fingerprint}"),
+                ):
+                    link = http.client.HTTPConnection(address.netloc, timeout=10)
+                    link.request(method, address.path + name, body, same)
+                    pages.append(link.getresponse().read().decode())
+                    link.close()
+                raise KeyboardInterrupt
+
+        enter = InboxServer.__enter__
+
+        def begin(self):
+            Person.server = enter(self)
+            return Person.server
+
+        monkeypatch.setattr(InboxServer, "__enter__", begin)
+        monkeypatch.setattr(
+            "fedsift.cli.deploy_history.threading", types.SimpleNamespace(Event=Person)
+        )
+
+        outcome = call("deploy", "inbox", kit.folder, "--web")
+
+        assert outcome.exit_code == 0
+        assert outcome.err == f"Inbox of bank: {Person.server.url}\n"
+        assert outcome.out == ""
+        assert "Who would learn what" in pages[0]
+        assert "bank: income" in pages[0]
+        assert f"Job {job.fingerprint[:12]}: approved." in pages[1]
+        assert Inbox(kit.settings).ask(job, 60) == ("approved", "")
+        gone = http.client.HTTPConnection(urllib.parse.urlsplit(Person.server.url).netloc)
+        with pytest.raises(ConnectionRefusedError):
+            gone.connect()
 
     def test_a_job_is_approved(self, waiting):
         kit, job = waiting

@@ -49,8 +49,8 @@ def verify(
         found = verify_result(loaded, known, fingerprint)
         if as_json:
             echo_json(found)
-        else:
-            _print(found)
+            raise typer.Exit(0 if found.passed else LedgerAltered.exit_code)
+        _print(found)
         if not found.signed:
             raise LedgerAltered(
                 "The result carries no signatures.",
