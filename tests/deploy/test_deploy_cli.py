@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from fedsift.deploy.kits import PartyData, load_kit, set_party, share_keys
-from fedsift.deploy.site_files import settings_file
+from fedsift.deploy.own_table import digest_table, read_table
+from fedsift.deploy.site_files import load_site, settings_file
 from fedsift.engine.timeouts import Timeouts
 from fedsift.errors import LedgerAltered, PolicyViolation
 from fedsift.jobs.history import History, JobRecord
@@ -332,6 +333,25 @@ class TestHistory:
         (told,) = json.loads(call("deploy", "budget", bank, "--json").out)
         assert (told["jobs"], told["most_jobs"], told["jobs_left"]) == (1, 3, 2)
         assert told["left"] == {"epsilon": 0.5, "release_epsilon": None, "epsilon_total": None}
+
+    def test_a_renamed_table_has_the_budget_that_its_rows_have_left(self, kits, bank_csv):
+        data, policy = PartyData(bank_csv, ("customer_id",), "default"), {"max_epsilon": 2.0}
+        set_party(kits["bank"], data, policy)
+        settings = load_site(kits["bank"].settings)
+        job = horizontal("filter", score="mi", epsilon=1.5)
+        job = msgspec.structs.replace(job, submitter=ANN, nonce="1")
+        kept = History(settings.folder)
+        kept.begin(job, str(bank_csv))
+        digests = digest_table(settings, read_table(settings), kept.row_key)
+        JobRecord(kept, job, "bank", Policy(max_epsilon=2.0), str(bank_csv)).charge(digests)
+        renamed = bank_csv.rename(bank_csv.with_name("export_2.csv"))
+        set_party(kits["bank"], PartyData(renamed, ("customer_id",), "default"))
+
+        told = json.loads(call("deploy", "budget", kits["bank"].folder, "--json").out)
+
+        assert [one["data"] for one in told] == [str(bank_csv), str(renamed)]
+        for one in told:
+            assert (one["jobs"], one["left"]["epsilon"]) == (1, 0.5)
 
     def test_before_the_first_job_there_is_nothing(self, kits, bank_csv):
         set_party(kits["bank"], PartyData(bank_csv))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -191,11 +192,15 @@ def _write_report(path: Path | None, settings: SiteSettings, kept: History) -> N
 
 
 def _budgets(settings: SiteSettings, kept: History) -> list[Budget]:
-    """Of every table that was used, and of the one in the settings."""
+    """Of every table that was used, and of the rows that the one in the settings has now."""
+    from fedsift.deploy.outlook import budget_now
     from fedsift.deploy.site import policy_of
+    from fedsift.errors import FedsiftError
 
+    policy, own = policy_of(settings), str(settings.data or "")
     tables = [job.data for job in kept.list_jobs()]
-    if settings.data is not None:
-        tables.append(str(settings.data))
-    policy = policy_of(settings)
-    return [kept.budget(data, policy) for data in dict.fromkeys(tables) if data]
+    found = {data: kept.budget(data, policy) for data in (*tables, own) if data}
+    if own:
+        with contextlib.suppress(FedsiftError):  # a table that is not there now was used before
+            found[own] = budget_now(settings)
+    return list(found.values())
