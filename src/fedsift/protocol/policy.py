@@ -44,7 +44,7 @@ class Policy:
         Smallest bin, in rows, that the party lets into a count.
     min_class_size : int, optional
         Fewest rows that share a class of the label, whoever has it: the label holder's too. If
-        missing: ``min_bin_size``, but not below 5. The strictest party counts.
+        missing: ``min_bin_size``, but not below 5. At least 1. The strictest party counts.
     min_rows : int
         Fewest rows of its own that the party takes part with.
     anonymous_names : bool
@@ -58,7 +58,8 @@ class Policy:
         Largest sum of both budgets over all jobs on one table. If missing: each budget on its own
         may add up to ``max_epsilon`` and ``max_release_epsilon``, where those are given.
     max_jobs_per_table : int, optional
-        Most jobs that a member takes part in with one table; 20 if missing.
+        Most jobs that a member takes part in with one table, whatever its file is called; 20 if
+        missing.
     min_row_change : int, optional
         Fewest rows by which two jobs may differ, unless they have the same rows; ``min_bin_size``
         if missing, and 0 allows any difference.
