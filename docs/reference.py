@@ -74,7 +74,7 @@ _MEANING = {
     "POLICY_KEYS.may_not_reveal": "kinds it never allows",
     "POLICY_KEYS.min_security_bits": 'weakest encryption it accepts, 128 if missing; `security = "plain"` counts as 0',
     "POLICY_KEYS.min_bin_size": "smallest bin, in rows, that may enter a count, 5 if missing",
-    "POLICY_KEYS.min_class_size": "fewest rows that share a class of the label, at whichever party it is; the largest number among all parties counts; if missing `min_bin_size`, but at least 5",
+    "POLICY_KEYS.min_class_size": "1 or more; fewest rows that share a class of the label, at whichever party it is; the largest number among all parties counts; if missing `min_bin_size`, but at least 5",
     "POLICY_KEYS.min_rows": "fewest rows of its own that it takes part with",
     "POLICY_KEYS.anonymous_names": "others see numbers instead of the names of its features, such as `shop #3`; vertical jobs only",
     "POLICY_KEYS.max_epsilon": "most that a run with differential privacy may spend on one of its rows; runs without it are refused then",

@@ -45,7 +45,7 @@ one's own columns and files tell no more than their kind: names are their owner'
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
@@ -327,10 +327,14 @@ class MemberDown(ProtocolError):
 
 
 class LedgerAltered(FedsiftError):
-    """The ledger of a result is not what its parties signed, or nobody signed it."""
+    """A result or its ledger is not what its parties signed, or nobody signed it.
+
+    ``result`` is that of a submitted job, to be kept and looked at.
+    """
 
     code = "E502"
     exit_code = 5
+    result: Any = None
 
 
 class PolicyViolation(FedsiftError):

@@ -113,16 +113,21 @@ class Commitments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         For every party, what it sent and received.
     rows : SignedChain
         Digests of the rows of the ledger, signed by the party that wrote the result.
+    outcome : SignedChain, optional
+        Digests of the other parts of the result, such as the selection and the scores, signed by
+        the same party.
     """
 
     run: str
     messages: tuple[SignedChain, ...]
     rows: SignedChain
+    outcome: SignedChain | None = None
 
     @property
     def fingerprint(self) -> str:
         """Short name of all keys together, to be compared with what the run printed."""
-        keys = sorted({(one.party, one.key) for one in (*self.messages, self.rows)})
+        chains = [*self.messages, self.rows, *([] if self.outcome is None else [self.outcome])]
+        keys = sorted({(one.party, one.key) for one in chains})
         digest = hashlib.sha256(msgspec.json.encode(keys)).hexdigest()[:24]
         return " ".join(digest[i : i + 4] for i in range(0, len(digest), 4))
 
@@ -147,8 +152,8 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         What 'fedsift run' predicted before the run (seconds, bytes, rounds, ciphertexts) and, under
         ``took``, what it took; empty where nothing was predicted.
     commitments : Commitments, optional
-        Signatures of all parties on messages and ledger, for 'fedsift verify'; missing in results
-        of version 0.1.0.
+        Signatures of all parties on messages, ledger, selection and the rest, for 'fedsift verify';
+        missing in results of version 0.1.0.
     """
 
     method: str

@@ -46,7 +46,7 @@ def test_a_run_without_encryption_is_predicted_too(workshop):
 
 
 def test_what_is_not_predicted_is_said(workshop, monkeypatch):
-    monkeypatch.setattr("fedsift.costs.estimate", lambda *_: None)
+    monkeypatch.setattr("fedsift.costs.chain.estimate", lambda *_: None)
 
     assert workshop.plan("--json").json["cost"] is None
     assert "not predicted" in workshop.plan().out

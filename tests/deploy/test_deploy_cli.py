@@ -1,21 +1,27 @@
 """``fedsift deploy`` on good and bad input; no process is started here."""
 
+import http.client
 import json
 import subprocess
 import sys
+import types
+import urllib.parse
 
 import msgspec
 import numpy as np
 import pytest
 
 from fedsift.deploy.kits import PartyData, load_kit, set_party, share_keys
-from fedsift.deploy.site_files import settings_file
+from fedsift.deploy.own_table import digest_table, read_table
+from fedsift.deploy.site_files import load_site, settings_file
 from fedsift.engine.timeouts import Timeouts
-from fedsift.errors import PolicyViolation
+from fedsift.errors import LedgerAltered, PolicyViolation
 from fedsift.jobs.history import History, JobRecord
 from fedsift.jobs.inbox import Inbox
 from fedsift.protocol import Policy
 from fedsift.protocol.policy import PlannedDisclosure
+from fedsift.report.inbox import InboxServer
+from fedsift.result import SelectionResult
 from helpers.cli import Workshop, call
 from helpers.deploy import ANN, files_of, write_project
 from helpers.joint import horizontal
@@ -231,6 +237,38 @@ def test_submit_refuses_bad_input(kits, tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.parametrize("command", ["submit", "result", "run"])
+def test_a_result_that_was_altered_is_kept_and_the_command_fails(
+    kits, tmp_path, monkeypatch, command
+):
+    kit, out = kits[ANN].folder, tmp_path / "result"
+    altered = LedgerAltered("Something was changed.", "Nothing must be.", "Ask.")
+    altered.result = SelectionResult("filter", "vertical", {"bank": ("income",), "shop-2": ()})
+
+    def fail(*_, **__):
+        raise altered
+
+    monkeypatch.setattr("fedsift.deploy.submit.submit_job", fail)
+    monkeypatch.setattr("fedsift.deploy.submit.fetch", fail)
+    job = tmp_path / "job.toml"
+    job.write_text(
+        '[job]\nmethod = "filter"\n[data]\nsetting = "vertical"\n'
+        'label = { party = "bank", column = "default" }\nid = "customer_id"\n'
+        f"[runtime]\nengine = \"flare\"\nkit = '{kit}'\n"
+        '[[party]]\nname = "bank"\n[[party]]\nname = "shop-2"\n'
+    )
+    given = {"submit": ["deploy", "submit", job], "result": ["deploy", "result", "1"], "run": []}
+    options = ["--out", out] + (["--kit", kit] if command != "run" else [])
+
+    outcome = call(*(given[command] or ["run", job]), *options)
+
+    assert outcome.exit_code == 5
+    assert outcome.err.startswith("E502: Something was changed.")
+    assert f"The result is in {out}" in outcome.err
+    assert files_of(out) == {"result.json", "report.html", "ledger.jsonl"}
+    assert SelectionResult.load(out / "result.json") == altered.result
+
+
 def test_local_refuses_bad_input(tmp_path, workshop):
     workshop.sections["data"] = {"dataset": "wine"}
     workshop.parties = []
@@ -296,6 +334,25 @@ class TestHistory:
         assert (told["jobs"], told["most_jobs"], told["jobs_left"]) == (1, 3, 2)
         assert told["left"] == {"epsilon": 0.5, "release_epsilon": None, "epsilon_total": None}
 
+    def test_a_renamed_table_has_the_budget_that_its_rows_have_left(self, kits, bank_csv):
+        data, policy = PartyData(bank_csv, ("customer_id",), "default"), {"max_epsilon": 2.0}
+        set_party(kits["bank"], data, policy)
+        settings = load_site(kits["bank"].settings)
+        job = horizontal("filter", score="mi", epsilon=1.5)
+        job = msgspec.structs.replace(job, submitter=ANN, nonce="1")
+        kept = History(settings.folder)
+        kept.begin(job, str(bank_csv))
+        digests = digest_table(settings, read_table(settings), kept.row_key)
+        JobRecord(kept, job, "bank", Policy(max_epsilon=2.0), str(bank_csv)).charge(digests)
+        renamed = bank_csv.rename(bank_csv.with_name("export_2.csv"))
+        set_party(kits["bank"], PartyData(renamed, ("customer_id",), "default"))
+
+        told = json.loads(call("deploy", "budget", kits["bank"].folder, "--json").out)
+
+        assert [one["data"] for one in told] == [str(bank_csv), str(renamed)]
+        for one in told:
+            assert (one["jobs"], one["left"]["epsilon"]) == (1, 0.5)
+
     def test_before_the_first_job_there_is_nothing(self, kits, bank_csv):
         set_party(kits["bank"], PartyData(bank_csv))
         assert "no job yet" in call("deploy", "history", kits["bank"].folder).out
@@ -307,9 +364,12 @@ class TestInbox:
     @pytest.fixture
     def waiting(self, kits, bank_csv):
         """A kit with a job that waits, and the job."""
-        set_party(kits["bank"], PartyData(bank_csv), {"approval": "ask"})
-        job = horizontal("filter", score="mi", epsilon=0.5)
-        job = msgspec.structs.replace(job, submitter=ANN, nonce="1")
+        policy = {"approval": "ask", "max_epsilon": 2}
+        set_party(kits["bank"], PartyData(bank_csv, ("customer_id",), "default"), policy)
+        job = horizontal("filter", score="mi", epsilon=0.5, bins=[0.0])
+        job = msgspec.structs.replace(
+            job, parties=("bank", "south"), submitter=ANN, nonce="1", columns={"bank": ("income",)}
+        )
         Inbox(kits["bank"].settings).ask(job, 60)
         return kits["bank"], job
 
@@ -319,8 +379,61 @@ class TestInbox:
         words = " ".join(outcome.out.split())
         told = (job.fingerprint[:12], ANN, "epsilon 0.5", "pooled-sums", "learned nothing before")
         assert all(word in words for word in told), words
+        told = ("bank: income; south: all", "jobs 20, epsilon 2", "rounds, ")
+        assert all(word in words for word in told), words
         (listed,) = json.loads(call("deploy", "inbox", kit.folder, "--json").out)
         assert (listed["job"], listed["state"]) == (job.fingerprint, "waiting")
+        assert (listed["columns"], listed["refusal"]) == (["income"], "")
+        assert listed["left"] == {"jobs": 20, "epsilon": 2.0}
+        assert ("bank", "coordinator", "pooled-sums") in {
+            (one["about"], one["learner"], one["kind"]) for one in listed["planned"]
+        }
+        assert listed["predicted"]["bytes"] > 0
+
+    def test_the_page_is_served_until_ctrl_c(self, waiting, monkeypatch):
+        kit, job = waiting
+        pages = []
+
+        class Person:
+            """Looks at the page, approves, and presses Ctrl-C."""
+
+            def wait(self):
+                address = urllib.parse.urlsplit(Person.server.url)
+                form = {"Content-Type": "application/x-www-form-urlencoded"}
+                same = {"Sec-Fetch-Site": "same-origin", **form}
+                for method, name, body in (
+                    ("GET", "", None),
+                    ("POST", "approve", f"job={job.fingerprint}"),
+                ):
+                    link = http.client.HTTPConnection(address.netloc, timeout=10)
+                    link.request(method, address.path + name, body, same)
+                    pages.append(link.getresponse().read().decode())
+                    link.close()
+                raise KeyboardInterrupt
+
+        enter = InboxServer.__enter__
+
+        def begin(self):
+            Person.server = enter(self)
+            return Person.server
+
+        monkeypatch.setattr(InboxServer, "__enter__", begin)
+        monkeypatch.setattr(
+            "fedsift.cli.deploy_history.threading", types.SimpleNamespace(Event=Person)
+        )
+
+        outcome = call("deploy", "inbox", kit.folder, "--web")
+
+        assert outcome.exit_code == 0
+        assert outcome.err == f"Inbox of bank: {Person.server.url}\n"
+        assert outcome.out == ""
+        assert "Who would learn what" in pages[0]
+        assert "bank: income" in pages[0]
+        assert f"Job {job.fingerprint[:12]}: approved." in pages[1]
+        assert Inbox(kit.settings).ask(job, 60) == ("approved", "")
+        gone = http.client.HTTPConnection(urllib.parse.urlsplit(Person.server.url).netloc)
+        with pytest.raises(ConnectionRefusedError):
+            gone.connect()
 
     def test_a_job_is_approved(self, waiting):
         kit, job = waiting

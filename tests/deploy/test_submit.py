@@ -32,6 +32,7 @@ from fedsift.errors import (
     FedsiftError,
     FileProblem,
     JobError,
+    LedgerAltered,
     MemberDown,
     PartyFailed,
     PolicyViolation,
@@ -40,6 +41,8 @@ from fedsift.errors import (
 from fedsift.jobs.chain_state import ChainModel
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.registry import schemas
+from fedsift.protocol.commitments import Signer
+from fedsift.protocol.verify import verify_result
 from fedsift.result import SelectionResult
 from helpers.deploy import ANN
 
@@ -82,10 +85,15 @@ def opened(shared, text):
     """Open reports as the submitter; each is (name of the sealer, report)."""
     ann = load_site(shared[ANN].settings)
 
-    def open_(*reports, status=None, ended="", spoil=lambda sealed: sealed):
+    def open_(
+        *reports, status=None, ended="", spoil=lambda sealed: sealed, alter=lambda result: result
+    ):
         sealed = {}
         for name, report in reports:
             key = read_key(shared[name].settings / "organisation.key")
+            if report.result == msgspec.json.encode(RESULT):
+                signed = Signer("run", key.signing).sign_ledger(RESULT, name, ())
+                report = Report(name, msgspec.json.encode(alter(signed)))
             sealed[name] = spoil(seal_report(report, name, key, ANN, ann.key().public, text))
         return _open_result(_JobResult(sealed, status or {}, ended), shared[ANN], ann, text)
 
@@ -170,8 +178,28 @@ def test_organisations_that_are_away():
 
 def test_the_coordinators_result_is_opened(opened):
     result = opened(result_of("bank"))
-    assert msgspec.structs.replace(result, warnings=()) == RESULT
-    assert "Nobody signed it" in result.warnings[-1]
+    assert msgspec.structs.replace(result, commitments=None) == RESULT
+    assert verify_result(result).passed
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"selected": {"bank": ("age",), "shop-2": ()}}, "'selected' was changed"),
+        ({"security_bits": 128}, "'security_bits' was changed"),
+        ({"commitments": None}, "Nobody signed it"),
+    ],
+    ids=str,
+)
+def test_a_result_that_was_altered_is_refused_and_kept(opened, changes, words):
+    def alter(result):
+        return msgspec.structs.replace(result, **changes)
+
+    with pytest.raises(LedgerAltered, match=words) as caught:
+        opened(result_of("bank"), alter=alter)
+    assert caught.value.exit_code == 5
+    for name, value in changes.items():
+        assert getattr(caught.value.result, name) == value
 
 
 def test_a_result_counts_only_from_the_coordinator(opened):

@@ -9,6 +9,8 @@ import pandas as pd
 from fedsift.data.part import read_part
 from fedsift.jobs.run import LocalParty, run_joint
 from fedsift.jobs.spec import JointJob
+from fedsift.protocol.verify import verify_result
+from fedsift.result import SelectionResult
 from helpers.relay import Sites
 
 N_ROWS = 80
@@ -141,14 +143,23 @@ def rows_homes(columns, label="paid", policies=None):
 
 
 def at_sites(job, homes, script=run_joint):
-    """How every site's part ended; a site is given the parts of its own parties only."""
+    """How every site's part ended; a site is given the parts of its own parties only.
+
+    A result that is signed has to be what the sites signed.
+    """
     members = {party: party for party in job.parties} | dict.fromkeys(job.neutrals, HUB)
 
     def play(engine):
         own = {party: homes[party] for party in engine.home if party in homes}
         return script(job, own, engine)
 
-    ended = Sites(members).run(play)
+    sites = Sites(members)
+    ended = sites.run(play)
+    result = ended[members[job.coordinator]].value
+    if isinstance(result, SelectionResult) and result.commitments is not None:
+        keys = {name: key.signing.public for name, key in sites.keys.items()}
+        problems = verify_result(result, keys).problems
+        assert problems == (), problems
     return members[job.coordinator], ended
 
 

@@ -8,6 +8,7 @@ import stat
 
 import msgspec
 import numpy as np
+import pandas as pd
 import pytest
 
 import fedsift as fs
@@ -151,7 +152,8 @@ class TestBudgets:
             begun(tmp_path, submitted(job), policy)
         with pytest.raises(PolicyViolation, match="epsilon_total"):
             begun(tmp_path, submitted(job), policy)
-        begun(tmp_path, submitted(job), policy, data="another.csv")
+        others = people(40, seed=1)
+        begun(tmp_path, submitted(job), policy, frame=others, data="another.csv")
 
     def test_both_budgets_count_for_the_total(self, tmp_path):
         job = horizontal("filter", score="mi", epsilon=0.4, release_epsilon=0.4)
@@ -167,6 +169,62 @@ class TestBudgets:
         with pytest.raises(PolicyViolation, match="one more job"):
             begun(tmp_path, policy=policy)
         assert History(tmp_path).budget("table.csv", policy).jobs_left == 0
+
+    @pytest.mark.parametrize("ids", [[], ["id"]])
+    @pytest.mark.parametrize("limit", ["max_epsilon_total", "max_jobs_per_table"])
+    def test_another_name_of_the_file_restores_nothing(self, tmp_path, ids, limit):
+        policy = Policy(**{limit: 1})
+        job = horizontal("filter", score="mi", epsilon=1.0)
+        begun(tmp_path, submitted(job), policy, ids=ids, data="export_0.csv")
+        for number in range(1, 5):
+            exported = people(40).sample(frac=1, random_state=number)
+            with pytest.raises(PolicyViolation, match=r"(of|on) a table"):
+                begun(tmp_path, submitted(job), policy, exported, ids, f"export_{number}.csv")
+        history = History(tmp_path)
+        assert [past.counted for past in history.list_jobs()] == [True] + [False] * 4
+        digests = digest_rows(read_source(people(40), party="shop"), ids, history.row_key)
+        assert history.budget("export_9.csv", policy, digests).jobs == 1
+        assert history.budget("export_9.csv", policy).jobs == 0  # its rows are not known
+
+    def test_a_later_export_is_charged_for_the_rows_that_it_shares(self, tmp_path):
+        job, frame = horizontal("filter", score="mi", epsilon=0.6), people(120)
+        policy = Policy(max_epsilon_total=1.0)
+        for start in (0, 40, 80):
+            rows = frame.iloc[start : start + 40]
+            begun(tmp_path, submitted(job), policy, rows, ["id"], f"from_{start}.csv")
+        for first, last in ((40, 120), (119, 120)):
+            with pytest.raises(PolicyViolation, match="epsilon_total"):
+                begun(tmp_path, submitted(job), policy, frame.iloc[first:last], ["id"], "new.csv")
+        # All months together: every row has been in one job, so the largest sum is that of one.
+        history = History(tmp_path)
+        digests = digest_rows(read_source(frame, party="shop"), ["id"], history.row_key)
+        spent = history.budget("all.csv", policy, digests)
+        assert (spent.jobs, spent.epsilon) == (1, 0.6)
+
+    def test_changed_values_and_new_columns_restore_nothing_where_there_are_ids(self, tmp_path):
+        job, policy = horizontal("filter", score="mi", epsilon=1.0), Policy(max_epsilon_total=1.0)
+        begun(tmp_path, submitted(job), policy, ids=["id"], data="may.csv")
+        later = people(40).assign(month=6, income=0.0)
+        with pytest.raises(PolicyViolation, match="epsilon_total"):
+            begun(tmp_path, submitted(job), policy, later, ["id"], "june.csv")
+
+    def test_rows_that_are_alike_by_chance_are_not_charged(self, tmp_path):
+        job, policy = horizontal("filter", score="mi", epsilon=1.0), Policy(max_epsilon_total=1.0)
+        begun(tmp_path, submitted(job), policy, people(40), data="north.csv")
+        others = pd.concat([people(40).iloc[:19], people(40, seed=1).iloc[19:]])
+        begun(tmp_path, submitted(job), policy, others, data="south.csv")
+        both = pd.concat([people(40), people(200, seed=2)])  # all rows of an earlier table
+        with pytest.raises(PolicyViolation, match="epsilon_total"):
+            begun(tmp_path, submitted(job), policy, both, data="all.csv")
+
+    def test_a_history_of_the_version_before_is_read(self, tmp_path):
+        policy = Policy(max_jobs_per_table=1)
+        begun(tmp_path, policy=policy)
+        with sqlite3.connect(tmp_path / HISTORY_FILE) as db:
+            db.execute("DROP TABLE job_tables")
+            db.execute("PRAGMA user_version = 1")
+        with pytest.raises(PolicyViolation, match="one more job"):
+            begun(tmp_path, policy=policy)
 
     def test_steps_of_a_chain_add_up_before_the_first_message(self):
         steps = [fs.FilterSelector("mi", bins=[0.0], epsilon=0.3, n_features_to_select=2)] * 4
@@ -287,6 +345,18 @@ class TestIds:
             self.asked(tmp_path, 31)
         self.asked(tmp_path, 30)
         self.asked(tmp_path, 36)
+
+    def test_lists_of_two_coordinators_are_compared(self, tmp_path):
+        bank, store = vertical("filter", ("bank", "shop")), vertical("filter", ("store", "shop"))
+        store = msgspec.structs.replace(store, label_party="store")
+        for job in (bank, store):
+            begun(tmp_path, submitted(job)).check_ids(30, 40)
+        record = begun(tmp_path, submitted(store), data="renamed.csv")
+        with pytest.raises(PolicyViolation, match="differs in few ids"):
+            record.check_ids(31, 40)
+        frame = people(40, seed=1)
+        others = begun(tmp_path, submitted(store), frame=frame, data="another.csv")
+        others.check_ids(31, 40)
 
     def test_after_a_swapped_guess_no_more_is_answered(self, tmp_path):
         self.asked(tmp_path, 30).admit(np.arange(20))

@@ -92,7 +92,7 @@ class TestRequests:
 class TestPage:
     @pytest.fixture
     def server(self, inbox):
-        with InboxServer("shop", inbox, Policy) as running:
+        with InboxServer("shop", inbox, lambda: inbox.list_requests(Policy())) as running:
             yield running
 
     def ask(self, server, name="", form=None, *, path=None, **headers):

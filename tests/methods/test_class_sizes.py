@@ -1,6 +1,7 @@
 """Labels that few rows share are refused before anything is sent, by every method."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import fedsift as fs
 from fedsift.data import Target
 from fedsift.engine import run_local
-from fedsift.errors import FedsiftError, PolicyViolation
+from fedsift.errors import FedsiftError, ParameterError, PolicyViolation
 from fedsift.methods.checks import check_target, rows_with_variance
 from fedsift.methods.filter import coordinator as filters_horizontal
 from fedsift.methods.filter.horizontal_messages import HiddenCounts
@@ -82,6 +83,15 @@ def test_a_policy_on_bins_is_one_on_classes_unless_it_says_otherwise():
         fs.FilterSelector(
             "f", n_features_to_select=1, policy=fs.Policy(min_bin_size=10)
         ).fit(table(), rare(9))  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [0, -3])
+def test_a_class_has_at_least_one_row(size):
+    for policy in (partial(fs.Policy), lambda **own: fs.Policy.from_mapping(own)):
+        with pytest.raises(ParameterError, match=f"min_class_size of {size}") as caught:
+            policy(min_class_size=size)
+        assert "at least one row" in caught.value.needed
+        assert "Give 1 or more" in caught.value.action
 
 
 class TestNumbers:

@@ -11,7 +11,13 @@ import fedsift as fs
 from benchmarks.suites.verify.alterations import KINDS, alter
 from fedsift.crypto.signing import SigningKey
 from fedsift.jobs.run import run_joint
-from fedsift.protocol.commitments import MessageLine, Signer, mark_resumed, to_base64
+from fedsift.protocol.commitments import (
+    MessageLine,
+    Signer,
+    mark_resumed,
+    sign_again,
+    to_base64,
+)
 from fedsift.protocol.verify import CONTRADICTED, FOREIGN, MISSING, verify_result
 from fedsift.result import SelectionResult
 from helpers.cli import call
@@ -88,6 +94,95 @@ def test_every_alteration_is_found_and_named(signed, which):
 
         assert not found.passed
         assert altered.is_named_by(found), (altered.how, altered.where, altered.entries, found)
+
+
+ALTERED = {
+    "selected": {"bank": [], "shop": ["visits"], "store": []},
+    "scores": {"bank": {"income": 99.0}},
+    "ranking": {},
+    "security": "secure",
+    "security_bits": 512,
+    "parameters": {"score": "iv"},
+    "shape": {"n_rows": 1_000_000},
+    "seed": 1,
+    "warnings": ["All is well."],
+    "timings": {"total": 0.0},
+    "method": "dcfs",
+}
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("name", ALTERED)
+@pytest.mark.parametrize("place", ["one process", "sites"])
+def test_every_other_part_of_a_result_is_signed_too(signed, place, name, quick):
+    result, keys = signed["vertical", place]
+    plain = json.loads(result.to_json())
+    assert plain[name] != ALTERED[name]
+    altered = msgspec.convert(plain | {name: ALTERED[name]}, SelectionResult)
+
+    found = verify_result(altered, keys, quick=quick)
+
+    assert not found.passed
+    named = {(one.kind, one.where) for one in found.problems if repr(name) in one.text}
+    assert named == {("changed", "result")}
+    assert verify_result(result, keys).covered[name][0] == "bank"
+
+
+def test_it_says_what_is_covered_and_what_is_not(signed):
+    result, keys = signed["vertical", "sites"]
+    found = verify_result(result, keys)
+
+    parts = {*result.__struct_fields__} - {"commitments", "steps"}
+    assert {*found.covered, *found.not_covered} == {*parts, "messages"}
+    assert found.not_covered == ("predicted",)
+    assert set(found.covered["selected"]) == {"bank", "shop", "store"}
+    assert found.covered["scores"] == found.covered["disclosures"] == ("bank",)
+    told = msgspec.structs.replace(result, predicted={"seconds": 1.0})
+    assert verify_result(told, keys).passed
+
+
+def test_a_part_may_not_be_missing_or_signed_by_another_party(signed):
+    result, keys = signed["vertical", "sites"]
+
+    def problems(outcome):
+        changed = msgspec.structs.replace(result.commitments, outcome=outcome)
+        found = verify_result(msgspec.structs.replace(result, commitments=changed), keys)
+        return {one.kind for one in found.problems}
+
+    assert problems(None) == {MISSING}
+    chain = result.commitments.outcome
+    assert CONTRADICTED in problems(msgspec.structs.replace(chain, party="shop"))
+    shorter = Signer(result.commitments.run, SigningKey.generate())
+    assert FOREIGN in problems(shorter._sign("outcome", "bank", ["selected|x"]))
+
+
+def test_a_coordinator_that_tells_other_columns_of_a_party_is_contradicted(signed):
+    result, keys = signed["vertical", "sites"]
+    chosen = {**result.selected, "shop": ("spend", "visits", "made up")}
+    key = SigningKey.generate()
+    told = msgspec.structs.replace(result, selected=chosen)
+    forged = Signer(result.commitments.run, key).sign_ledger(
+        told, "bank", [one for one in result.commitments.messages if one.party != "bank"]
+    )
+
+    found = verify_result(forged, keys | {"bank": key.public})
+
+    text = "'shop' signed other selected columns of its own than the result has."
+    assert (CONTRADICTED, "messages of 'shop'", text) in {
+        (one.kind, one.where, one.text) for one in found.problems
+    }
+
+
+def test_a_result_whose_names_were_replaced_is_signed_again(signed):
+    result, _ = signed["vertical", "one process"]
+    chosen = {party: [f"{name} #" for name in own] for party, own in result.selected.items()}
+    replaced = msgspec.structs.replace(result, selected=chosen)
+
+    assert not verify_result(replaced).passed
+    again = sign_again(replaced)
+    assert verify_result(again).passed
+    assert verify_result(again).n_messages == result.traffic.messages
+    assert sign_again(msgspec.structs.replace(result, commitments=None)).commitments is None
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -214,6 +309,12 @@ def test_a_chain_is_signed_as_a_whole():
     assert found.passed
     assert found.n_messages == result.traffic.messages
     assert all(step.commitments is None and not step.traffic.lines for step in result.steps)
+    assert "step 1: scores" in found.covered
+    first = msgspec.structs.replace(result.steps[0], scores={})
+    altered = msgspec.structs.replace(result, steps=(first, *result.steps[1:]))
+    assert ["Its 'step 1: scores'" in one.text for one in verify_result(altered).problems] == [True]
+    for steps in (result.steps[:1], (*result.steps, first)):
+        assert not verify_result(msgspec.structs.replace(result, steps=steps)).passed
 
 
 def test_rows_aligned_beforehand_are_signed_for_too():
@@ -251,6 +352,10 @@ class TestCommand:
         assert "bank, shop, store" in alone.out
         assert "keys in the result itself" in " ".join(alone.out.split())
         assert "keys that were given" in " ".join(pinned.out.split())
+        assert "Signed by bank, shop, store: messages, selected" in " ".join(pinned.out.split())
+        assert "Not signed: predicted" in pinned.out
+        told = json.loads(call("verify", path, "--json").out)
+        assert (told["covered"]["security"], told["not_covered"]) == (["bank"], ["predicted"])
 
     def test_it_names_what_was_altered(self, path, keys):
         plain = json.loads(path.read_text())
@@ -263,6 +368,15 @@ class TestCommand:
         assert outcome.err.startswith("E502: ")
         assert "Row 2 was changed" in outcome.err
         assert call("verify", path, "--json").exit_code == 5
+
+    @pytest.mark.parametrize("name", ["selected", "scores", "security", "parameters"])
+    def test_it_names_a_part_of_the_result_that_was_altered(self, path, name):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {name: ALTERED[name]}))
+
+        outcome = call("verify", path)
+
+        assert outcome.exit_code == 5
+        assert f"Its '{name}' was changed" in outcome.err
 
     def test_a_wrong_fingerprint(self, signed, path):
         right = signed["vertical", "sites"][0].commitments.fingerprint

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Ways to alter the ledger of a result file, and what a check must say about each.
+"""Ways to alter the ledger and the rest of a result file, and what a check must say about each.
 
 An attacker has the whole file and no secret key. A careful one also repairs what needs no key: the
 numbers of entries, their count, the hash over all of them.
@@ -67,6 +67,8 @@ def alter(result: Plain, how: str, random: Random) -> Altered:
         return _re_sign(made, random)
     if random.random() < 0.3:
         return _alter_rows(made, how, random)
+    if how == CHANGED and random.random() < 0.3:
+        return _alter_outcome(made, random)
     chain = _draw(made["commitments"]["messages"], random)
     place, kinds = _ALTERATIONS[how](chain, random)
     if random.random() < 0.5:
@@ -156,6 +158,31 @@ def _alter_rows(result: Plain, how: str, random: Random) -> Altered:
         rows[place : place + 2] = reversed(rows[place : place + 2])
         entries = {place, place + 1}
     return Altered(result, how, "ledger", frozenset(entries), frozenset({how}))
+
+
+# The rest of the result
+
+
+def _alter_outcome(result: Plain, random: Random) -> Altered:
+    """Alter the selection, the scores, the settings or what is said of the protection."""
+    names = ["selected", "security", "security_bits", "parameters"]
+    names += ["scores"] if any(result["scores"].values()) else []
+    name = _draw(names, random)
+    value = result[name]
+    if name == "selected":
+        party = _draw(sorted(value), random)
+        value[party] = value[party][1:] if value[party] else ["made up"]
+    elif name == "scores":
+        party = _draw(sorted(party for party in value if value[party]), random)
+        feature = _draw(sorted(value[party]), random)
+        value[party][feature] += 1.0
+    elif name == "parameters":
+        value["made up"] = 1
+    else:
+        result[name] = value + 1 if isinstance(value, int) else f"{value}x"
+    entries = [_line(entry) for entry in result["commitments"]["outcome"]["entries"]]
+    place = next(i for i, line in enumerate(entries) if line.startswith(f"{name}|"))
+    return Altered(result, CHANGED, "result", frozenset({place}), frozenset({CHANGED}))
 
 
 # Foreign keys

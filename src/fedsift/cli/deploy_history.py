@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,7 @@ from fedsift.cli.tables import table
 if TYPE_CHECKING:
     from fedsift.deploy.site_files import SiteSettings
     from fedsift.jobs.history import Budget, History
+    from fedsift.jobs.inbox import Request
 
 OwnKit = Annotated[Path, typer.Option("--kit", help="Startup kit of the organisation.")]
 Report = Annotated[
@@ -82,23 +84,27 @@ def inbox(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the jobs that wait for a person: who could learn what, and what was revealed before."""
+    """List the jobs that wait for a person: who would learn what, the cost, and what is left."""
     with errors_as_exit_codes(as_json):
+        from fedsift.cli.predicting import tell_measuring
+        from fedsift.deploy.outlook import Outlooks
         from fedsift.deploy.site import policy_of
         from fedsift.deploy.site_files import load_site
         from fedsift.jobs.inbox import WAITING, Inbox
-        from fedsift.report.inbox import InboxServer, before_lines, request_facts
+        from fedsift.report import inbox as page
 
         settings, _ = _open(kit)
-        kept = Inbox(settings.folder)
+        kept, look_ahead = Inbox(settings.folder), Outlooks(settings.folder, tell_measuring)
+
+        def listed() -> tuple[Request, ...]:
+            return kept.list_requests(policy_of(load_site(settings.folder)), look_ahead)
+
         if web:
-            with InboxServer(
-                settings.name, kept, lambda: policy_of(load_site(settings.folder))
-            ) as server:
+            with page.InboxServer(settings.name, kept, listed) as server:
                 typer.echo(f"Inbox of {one_line(settings.name)}: {server.url}", err=True)
                 _wait_for_interrupt()
             return
-        requests = kept.list_requests(policy_of(settings))
+        requests = listed()
         if as_json:
             echo_json(requests)
             return
@@ -106,15 +112,17 @@ def inbox(
         waiting = [request for request in requests if request.state == WAITING]
         for request in waiting:
             made = table(f"Job {request.job[:12]}", "", "")
-            for pair in request_facts(request):
+            for pair in page.request_facts(request):
                 made.add_row(*map(shown, pair))
             screen.print(made)
-            made = table("Who could learn what", "kind", "about", "who learns it", "what")
-            for one in request.may_reveal:
-                made.add_row(*map(shown, (one.kind, one.about, one.learner, one.what)))
+            made = table(page.LEARNED_TITLE, *page.LEARNED_HEADER)
+            for cells in page.learned_lines(request):
+                made.add_row(*map(shown, cells))
             screen.print(made)
+            for note in request.notes:
+                screen.print(f"Note: {shown(note)}")
             made = table("What these parties have learned before", "who", "kind", "jobs")
-            for line in before_lines(request):
+            for line in page.before_lines(request):
                 made.add_row(*map(shown, line))
             screen.print(made if made.row_count else "These parties have learned nothing before.")
         if waiting:
@@ -184,11 +192,15 @@ def _write_report(path: Path | None, settings: SiteSettings, kept: History) -> N
 
 
 def _budgets(settings: SiteSettings, kept: History) -> list[Budget]:
-    """Of every table that was used, and of the one in the settings."""
+    """Of every table that was used, and of the rows that the one in the settings has now."""
+    from fedsift.deploy.outlook import budget_now
     from fedsift.deploy.site import policy_of
+    from fedsift.errors import FedsiftError
 
+    policy, own = policy_of(settings), str(settings.data or "")
     tables = [job.data for job in kept.list_jobs()]
-    if settings.data is not None:
-        tables.append(str(settings.data))
-    policy = policy_of(settings)
-    return [kept.budget(data, policy) for data in dict.fromkeys(tables) if data]
+    found = {data: kept.budget(data, policy) for data in (*tables, own) if data}
+    if own:
+        with contextlib.suppress(FedsiftError):  # a table that is not there now was used before
+            found[own] = budget_now(settings)
+    return list(found.values())

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from fedsift.cli.common import AsJson, console, errors_as_exit_codes, shown
 from fedsift.cli.tables import Live, live_page
-from fedsift.errors import ConfigError, PartyFailed, RunEnded, SiteUnreachable
+from fedsift.errors import ConfigError, LedgerAltered, PartyFailed, RunEnded, SiteUnreachable
 
 if TYPE_CHECKING:
     from fedsift.config.job import Job
@@ -56,7 +56,10 @@ def submit(
         directory = out or read.output
         output.check_writable(directory)
         output.check_trackers(read.trackers)
-        result = submitted(read, kit, resume=resume, limit=limit, quiet=quiet or as_json, live=live)
+        with keeping_altered(directory):
+            result = submitted(
+                read, kit, resume=resume, limit=limit, quiet=quiet or as_json, live=live
+            )
         present(directory, result, [], as_json=as_json, quiet=quiet, job=read)
 
 
@@ -78,7 +81,23 @@ def result(
 
         loaded = load_kit(kit, "submitter")
         output.check_writable(out)
-        present(out, fetch(job_id, loaded), [], as_json=as_json, quiet=quiet)
+        with keeping_altered(out):
+            fetched = fetch(job_id, loaded)
+        present(out, fetched, [], as_json=as_json, quiet=quiet)
+
+
+@contextlib.contextmanager
+def keeping_altered(directory: Path) -> Iterator[None]:
+    """Write the files of a result that is not what its parties signed, and fail all the same."""
+    try:
+        yield
+    except LedgerAltered as error:
+        if error.result is not None:
+            from fedsift.cli import output
+
+            output.write_run(directory, error.result)
+            error.add_note(f"The result is in {directory}; its report says what does not fit.")
+        raise
 
 
 def add_to(app: typer.Typer) -> None:

@@ -56,71 +56,48 @@ def predicted(ready: Any) -> Estimate | None:
     """
     from fedsift.costs.estimate import on_flare
 
-    told = _predicted_steps(ready) if ready.job.steps else _predicted_method(ready)
+    own = _predicted_tables if ready.federation is None else _predicted_catalogued
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            told = own(ready)
+    except FedsiftError:
+        return None
     return told if told is None or ready.job.engine != "flare" else on_flare(told)
 
 
-def _predicted_method(ready: Any) -> Estimate | None:
-    """The cost of a job with one method."""
-    from fedsift.costs import estimate, rates_of_this_machine
-    from fedsift.costs.chain import tally_joint
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            federation, around = ready.federation, None
-            selector = ready.selector
-            if federation is None:
-                federation, _ = ready.plan()
-                policies = {party: home.policy for party, home in ready.homes.items()}
-                selector = ready.joint.selector(policy=policies)
-                rows = {
-                    party: home.load().n_rows if home.load is not None else federation.n_rows
-                    for party, home in ready.homes.items()
-                }
-                around = tally_joint(ready.joint, federation, selector, rows)
-            rates = rates_of_this_machine(tell=_tell_measuring)
-            return estimate(selector, federation, rates, around)
-    except FedsiftError:
-        return None
-
-
-def _predicted_steps(ready: Any) -> Estimate | None:
-    """The cost of all steps of a chained job."""
-    import msgspec
-
-    from fedsift.config.steps import PREDICT
+def _predicted_tables(ready: Any) -> Estimate | None:
+    """The cost of a job on the parties' own tables."""
     from fedsift.costs import rates_of_this_machine
-    from fedsift.costs.chain import estimate_steps, tally_joint
+    from fedsift.costs.chain import estimate_joint
 
+    federation, _ = ready.plan()
+    policies = {party: home.policy for party, home in ready.homes.items()}
+    rows = {
+        party: home.load().n_rows if home.load is not None else federation.n_rows
+        for party, home in ready.homes.items()
+    }
+    rates = rates_of_this_machine(tell=tell_measuring)
+    return estimate_joint(ready.joint, federation, rates, policies, rows)
+
+
+def _predicted_catalogued(ready: Any) -> Estimate | None:
+    """The cost of a job on a catalogued data set."""
+    from fedsift.config.steps import PREDICT
+    from fedsift.costs import estimate, rates_of_this_machine
+    from fedsift.costs.chain import estimate_steps
+
+    rates = rates_of_this_machine(tell=tell_measuring)
     names = [step.method for step in ready.job.steps]
-    numbers = [number for number, name in enumerate(names, start=1) if name != PREDICT]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            federation, _ = ready.plan()
-            around, joint = None, ready.joint
-            if joint is None:
-                selectors = list(ready.selector.steps)
-            else:
-                selectors = [joint.step(number).selector() for number in numbers]
-                rows = {party: home.load().n_rows for party, home in ready.homes.items()}
-
-                def around(number: int, left: Any, selector: Any) -> Any:
-                    job = joint.step(number, tuple(left.parties))
-                    if number == 1:
-                        job = msgspec.structs.replace(job, aligned=joint.aligned)
-                    return tally_joint(job, left, selector, rows)
-
-            rates = rates_of_this_machine()
-            return estimate_steps(
-                selectors, federation, rates, around, predicts=len(numbers) < len(names)
-            )
-    except FedsiftError:
-        return None
+    if not names:
+        return estimate(ready.selector, ready.federation, rates)
+    federation, _ = ready.plan()
+    selectors = list(ready.selector.steps)
+    return estimate_steps(selectors, federation, rates, predicts=PREDICT in names)
 
 
-def _tell_measuring() -> None:
+def tell_measuring() -> None:
+    """Say why a first prediction takes longer."""
     typer.echo("Measuring this machine once, for predictions; that takes some seconds.", err=True)
 
 

@@ -91,6 +91,7 @@ class JobRunner:
 
     def _run_federation(self, federation: Federation, observer: Observer | None) -> SelectionResult:
         from fedsift.data.anonymous import anonymised
+        from fedsift.protocol.commitments import sign_again
 
         policies = self.job.policies
         limit = self.job.timeout_seconds
@@ -98,7 +99,9 @@ class JobRunner:
         if self.job.steps:
             self.files.update(self.selector.files())
         hidden = [party for party, own in policies.items() if own.get("anonymous_names")]
-        return anonymised(self.selector.result_, federation, hidden)
+        result = self.selector.result_
+        replaced = anonymised(result, federation, hidden)
+        return result if replaced is result else sign_again(replaced)
 
     def plan(self) -> tuple[Federation, Plan]:
         """The federation, and who will learn what; sends nothing."""

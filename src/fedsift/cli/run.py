@@ -59,9 +59,10 @@ def run(
         output.check_writable(directory)
         output.check_trackers(read.trackers)
         if read.engine == "flare":
-            from fedsift.cli.deploy_submit import submitted
+            from fedsift.cli.deploy_submit import keeping_altered, submitted
 
-            given = submitted(read, read.kit, resume=resume, quiet=quiet or as_json, live=live)
+            with keeping_altered(directory):
+                given = submitted(read, read.kit, resume=resume, quiet=quiet or as_json, live=live)
             present(directory, given, [], as_json=as_json, quiet=quiet, job=read)
             return
         preparing.check_place(read, resume=resume)

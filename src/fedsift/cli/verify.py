@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""``fedsift verify``: check a ledger against the signatures of its parties."""
+"""``fedsift verify``: check a result against the signatures of its parties."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check who signed the ledger of a result, and name every altered entry.
+    """Check who signed a result and its ledger, and name everything that was altered.
 
     Needs no data and no secret. Exits with code 5 if something does not fit.
     """
@@ -49,12 +49,12 @@ def verify(
         found = verify_result(loaded, known, fingerprint)
         if as_json:
             echo_json(found)
-        else:
-            _print(found)
+            raise typer.Exit(0 if found.passed else LedgerAltered.exit_code)
+        _print(found)
         if not found.signed:
             raise LedgerAltered(
                 "The result carries no signatures.",
-                "Version 0.1.0 wrote none; later versions sign every ledger.",
+                "Version 0.1.0 wrote none; later versions sign every result.",
                 "Run the job again, or ask its submitter for the file that the run wrote.",
             )
         if found.problems:
@@ -77,4 +77,15 @@ def _print(found: Verification) -> None:
         )
     if found.passed:
         out.print(f"[bold]Verified:[/bold] {shown(found.summary)}")
-        out.print("The ledger is signed; the selection and the scores are not.")
+        for signers, parts in _by_signers(found).items():
+            out.print(f"Signed by {shown(signers)}: {shown(parts)}", soft_wrap=True)
+        out.print(f"Not signed: {shown(', '.join(found.not_covered))}")
+
+
+def _by_signers(found: Verification) -> dict[str, str]:
+    """Which parts of the result were signed by the same parties."""
+    parts: dict[str, str] = {}
+    for part, parties in found.covered.items():
+        signers = ", ".join(parties)
+        parts[signers] = f"{parts[signers]}, {part}" if signers in parts else part
+    return parts

@@ -185,13 +185,10 @@ def policy_in(
                 needed = f"Known: {', '.join(sorted(known))}."
                 action = did_you_mean(kind, known, "See 'fedsift methods'.")
                 check.add((*where, key), f"Unknown disclosure {kind!r} in {key}.", needed, action)
-    for key in (
-        "min_security_bits",
-        "min_bin_size",
-        "min_class_size",
-        "min_rows",
-        "min_row_change",
-    ):
+    if policy.get("min_class_size", 1) < 1:
+        needed = "It must be 1 or more; 1 allows any class."
+        check.add((*where, "min_class_size"), "min_class_size is too small.", needed, "Change it.")
+    for key in ("min_security_bits", "min_bin_size", "min_rows", "min_row_change"):
         if policy.get(key, 0) < 0:
             check.add((*where, key), f"{key} is negative.", "It must be 0 or more.", "Change it.")
     if policy.get("approval", "none") not in APPROVALS:

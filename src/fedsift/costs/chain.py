@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from fedsift.config.steps import PREDICT
 from fedsift.costs.counts import Counts, frame
 from fedsift.costs.estimate import Estimate, estimate
 from fedsift.costs.rates import Rates
@@ -25,7 +27,7 @@ from fedsift.jobs.chain import survivors
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.base import number_to_select
 from fedsift.methods.checks import ResultNeeds
-from fedsift.protocol import PublicArray
+from fedsift.protocol import Policy, PublicArray
 
 _ASSUMED = "Steps after a selection are priced as if every party kept the same share of features."
 _NO_PREDICTION = "The prediction at the end is not part of the cost."
@@ -65,6 +67,42 @@ def estimate_steps(
         _ends(found, [one.highest for one in found]),
         (*remarks, *own),
     )
+
+
+def estimate_joint(
+    job: JointJob,
+    federation: Federation,
+    rates: Rates,
+    policies: Mapping[str, Policy],
+    n_rows: Mapping[str, int],
+) -> Estimate | None:
+    """Predict the cost of a job on the parties' own tables; None if it cannot be told.
+
+    Parameters
+    ----------
+    job : JointJob
+    federation : Federation
+        As it was planned.
+    rates : Rates
+    policies : mapping of party to Policy
+    n_rows : mapping of party to int
+        Before rows are matched.
+    """
+    if not job.steps:
+        selector = job.selector(policy=policies)
+        return estimate(selector, federation, rates, tally_joint(job, federation, selector, n_rows))
+    names = [step.method for step in job.steps]
+    numbers = [number for number, name in enumerate(names, start=1) if name != PREDICT]
+
+    def around(number: int, left: Federation, selector: Any) -> Counts:
+        step = job.step(number, tuple(left.parties))
+        if number == 1:
+            step = msgspec.structs.replace(step, aligned=job.aligned)
+        return tally_joint(step, left, selector, n_rows)
+
+    selectors = [job.step(number).selector() for number in numbers]
+    predicts = len(numbers) < len(names)
+    return estimate_steps(selectors, federation, rates, around, predicts=predicts)
 
 
 def _probably_left(federation: Federation, selector: Any) -> Federation:

@@ -27,10 +27,9 @@ import numpy as np
 
 from fedsift.config.toml import PRIVATE, write_text
 from fedsift.crypto.envelope import OrganisationKey
-from fedsift.data.part import Part, read_part
-from fedsift.data.row_digests import digest_rows
-from fedsift.data.sources import read_source
+from fedsift.data.part import Part
 from fedsift.data.state_files import take_lock
+from fedsift.deploy.own_table import columns_for, digest_table, part_for, read_table
 from fedsift.deploy.site_files import HUB, SiteSettings, load_site
 from fedsift.engine import Engine
 from fedsift.engine.observer import Observer
@@ -257,42 +256,10 @@ class Site:
 
     def _load(self, record: JobRecord) -> Part:
         """Read what the job needs of the data and the settings set free, and charge the job."""
-        own, job = self.settings, self.job
-        assert own.data is not None  # noqa: S101 - every organisation has a table
-        uses_label = job.labelled and (job.setting == "horizontal" or own.name == job.label_party)
-        if uses_label and (own.label is None or job.label_column not in (None, own.label)):
-            raise self._not_free("the label that the job names", "the label in its settings")
-        columns = own.columns
-        wanted = job.columns.get(own.name)
-        if wanted is not None:
-            closed = {*own.id_columns, own.label}
-            if closed & set(wanted) or (columns is not None and not set(wanted) <= set(columns)):
-                raise self._not_free("columns that the job names", "the columns in its settings")
-            columns = wanted
-        raw = read_source(
-            own.data,
-            party=own.name,
-            text_columns=(*own.id_columns, *own.categorical),
-            index_columns=own.id_columns,
-        )
-        record.charge(digest_rows(raw, own.id_columns, record.history.row_key))
-        part = read_part(
-            own.name,
-            raw if set(job.categorical) <= set(own.categorical) else own.data,
-            ids=own.id_columns,
-            label=own.label,
-            columns=columns,
-            categorical=tuple(dict.fromkeys((*own.categorical, *job.categorical))),
-        )
-        return part if uses_label else part.without_labels()
-
-    def _not_free(self, found: str, allowed: str) -> PolicyViolation:
-        name = self.settings.name
-        return PolicyViolation(
-            f"The run needs {found}, which {name!r} has not released.",
-            f"Jobs may use {allowed}.",
-            f"Change the job, or ask {name!r} to change its settings.",
-        )
+        columns = columns_for(self.settings, self.job)
+        raw = read_table(self.settings)
+        record.charge(digest_table(self.settings, raw, record.history.row_key))
+        return part_for(self.settings, self.job, raw, columns)
 
     @contextlib.contextmanager
     def _checkpoint(self) -> Iterator[Path | None]:

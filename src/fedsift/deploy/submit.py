@@ -20,8 +20,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from fedsift.config.job import Job, load_job
 from fedsift.deploy.flare import wire
 from fedsift.deploy.flare.hub_session import HubRefused, HubSession
@@ -35,6 +33,7 @@ from fedsift.errors import (
     BadEnvelope,
     ConfigError,
     FedsiftError,
+    LedgerAltered,
     MemberDown,
     PartyFailed,
     PolicyViolation,
@@ -136,6 +135,11 @@ def submit_job(
     Returns
     -------
     result : SelectionResult
+
+    Raises
+    ------
+    LedgerAltered
+        If the result is not what the members signed; the error has it as ``result``.
     """
     settings = load_site(kit.settings)
     parties = tuple(entry.name for entry in job.parties)
@@ -382,15 +386,20 @@ def _open_result(left: _JobResult, kit: Kit, settings: SiteSettings, text: str) 
 
 
 def _checked_ledger(result: SelectionResult, settings: SiteSettings) -> SelectionResult:
-    """Add a remark if the ledger is not what the members signed with the keys pinned here."""
+    """Refuse a result that is not what the members signed with the keys pinned here."""
     if not settings.signing:
         return result  # keys of members that were pinned with version 0.1.0
     found = verify_result(result, settings.signing)
     if found.passed:
         return result
     why = found.problems[0].text if found.problems else "Nobody signed it."
-    remark = f"The ledger is not what the members signed. {why} See 'fedsift verify'."
-    return msgspec.structs.replace(result, warnings=(*result.warnings, remark))
+    altered = LedgerAltered(
+        f"The result is not what the members signed: {why}",
+        "Everything in it must be as the members signed it, with the keys pinned here.",
+        "See 'fedsift verify', and ask the members before you use the result.",
+    )
+    altered.result = result
+    raise altered
 
 
 def _explain_silence(status: Mapping[str, Any], ended: str) -> FedsiftError:

@@ -15,7 +15,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, TypeVarTuple, Unpack
@@ -89,7 +89,13 @@ class LocalEngine:
         timings |= {"wait": exchange.waited_by(party), "total": time.perf_counter() - start}
         return Outcome(value, session.transcript, session.ledger, timings)
 
-    def close_record(self, coordinator: str, *, resumed: bool = False) -> Record | None:  # noqa: ARG002
+    def close_record(
+        self,
+        coordinator: str,  # noqa: ARG002
+        *,
+        selected: Mapping[str, Collection[str]] | None = None,  # noqa: ARG002
+        resumed: bool = False,  # noqa: ARG002
+    ) -> Record | None:
         """Have nobody sign: a run in one process has no keys before its result is there."""
         return None
 

@@ -10,7 +10,7 @@ Every engine uses the same session, so traffic and disclosures are counted the s
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 from typing import Protocol as Interface
@@ -256,7 +256,13 @@ class Engine(Interface):
         """
         ...
 
-    def close_record(self, coordinator: str, *, resumed: bool = False) -> Record | None:
+    def close_record(
+        self,
+        coordinator: str,
+        *,
+        selected: Mapping[str, Collection[str]] | None = None,
+        resumed: bool = False,
+    ) -> Record | None:
         """End a job: have all sites sign what their parties sent and received.
 
         Returns what signs the result, at the coordinator's site. Nothing elsewhere, and in one
@@ -266,6 +272,8 @@ class Engine(Interface):
         ----------
         coordinator : str
             Party that writes the result.
+        selected : mapping of party to names, optional
+            Own selected columns of parties at home that were told them.
         resumed : bool
             Whether earlier parts of the job ran in another session, which signed nothing.
         """

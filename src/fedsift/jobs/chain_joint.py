@@ -128,6 +128,7 @@ class ChainRun(ChainState):
         if self._resumed:
             for party, own in self._files.items():
                 self._take_over(party, own.load(done))
+            self._count_again(outcomes)
             self._note_model()
         else:
             self._note_start([*outcomes, *self._set_rows_apart(agreed)])
@@ -135,7 +136,11 @@ class ChainRun(ChainState):
         return max(done, 0)
 
     def _close_record(self) -> Record | None:
-        return self._engine.close_record(self._job.coordinator, resumed=self._resumed)
+        # Those who left earlier have no selected columns, and were told so.
+        left = {party: names for party, names in self._columns.items() if party in self._parties}
+        return self._engine.close_record(
+            self._job.coordinator, selected=left, resumed=self._resumed
+        )
 
     def _forget(self) -> None:
         for own in self._files.values():
@@ -205,6 +210,21 @@ class ChainRun(ChainState):
             if isinstance(role, chain.Participant):
                 apart = role.apart
         return outcome, apart
+
+    def _count_again(self, outcomes: list[Outcome]) -> None:
+        """Agreeing on where to go on was sent and signed too: it counts with the start."""
+        if self._start is None:
+            return
+        self._start = msgspec.structs.replace(
+            self._start,
+            traffic=merge_traffic(
+                [self._start.traffic, *(outcome.transcript.traffic() for outcome in outcomes)]
+            ),
+            disclosures=(
+                *self._start.disclosures,
+                *(row for outcome in outcomes for row in outcome.ledger.rows()),
+            ),
+        )
 
     def _note_start(self, outcomes: list[Outcome]) -> None:
         """What came before the first step, for the sum of all costs."""

@@ -19,7 +19,7 @@ Who learns what
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -317,6 +317,31 @@ def build_nodes(
         kinds[neutral] = Neutral
     kinds[coordinator] = Coordinator
     return {party: (here.get(party) or RemoteRole(kind),) for party, kind in kinds.items()}
+
+
+def by_party(facts: Iterable[tuple[str, Facts]]) -> dict[str, Facts]:
+    """What all roles of a party know together."""
+    together: dict[str, Facts] = {}
+    for party, known in facts:
+        together.setdefault(party, {}).update(known)
+    return together
+
+
+def own_selected(
+    names: Mapping[str, Sequence[str]], facts: Iterable[tuple[str, Facts]]
+) -> dict[str, list[str]]:
+    """Selected columns of parties at home, of those that were told which they are.
+
+    ``names`` are the features of parties at home.
+    """
+    selected = {}
+    for party, known in by_party(facts).items():
+        told, own = known.get("selected"), names.get(party, ())
+        if isinstance(told, bool):  # a participant is selected as a whole
+            selected[party] = list(own) if told else []
+        elif isinstance(told, Sequence):
+            selected[party] = [one if isinstance(one, str) else own[one] for one in told]
+    return selected
 
 
 def is_fixed(text: str, party: str, names: Sequence[str]) -> bool:

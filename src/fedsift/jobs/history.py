@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import hashlib
 import json
 import os
 import secrets
@@ -24,11 +23,19 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from fedsift.data.row_digests import KEY_BYTES, Digests
 from fedsift.errors import BadEnvelope, FedsiftError, FileProblem, PolicyViolation
 from fedsift.jobs.row_change import find_smallest_change, tell_copies_apart
+from fedsift.jobs.row_sets import (
+    Table,
+    earlier_rows,
+    ids_asked_of,
+    keep_rows,
+    keep_table,
+    last_digests,
+    spent_on,
+)
 from fedsift.jobs.spec import JointJob
 from fedsift.protocol.policy import PlannedDisclosure, Policy, check_ids_asked
 
@@ -39,12 +46,12 @@ MOST_IDS = 10
 """How many times longer than its own a list of ids may be, where a policy does not say."""
 
 RUNNING, FINISHED, FAILED, REFUSED = "running", "finished", "failed", "refused"
-_VERSION = 1
+_VERSION = 2
 _LOCK_SECONDS = 60.0
 _ROUNDING = 1e-9
 _SCHEMA = """
-CREATE TABLE member (row_key BLOB NOT NULL);
-CREATE TABLE jobs (
+CREATE TABLE IF NOT EXISTS member (row_key BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS jobs (
     job TEXT PRIMARY KEY, state TEXT NOT NULL, started TEXT NOT NULL,
     ended TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '', submitter TEXT NOT NULL,
     coordinator TEXT NOT NULL, method TEXT NOT NULL, setting TEXT NOT NULL, parties TEXT NOT NULL,
@@ -52,11 +59,14 @@ CREATE TABLE jobs (
     epsilon REAL NOT NULL DEFAULT 0, release_epsilon REAL NOT NULL DEFAULT 0,
     ids_asked INTEGER NOT NULL DEFAULT 0, row_change INTEGER,
     revealed TEXT NOT NULL DEFAULT '[]');
-CREATE TABLE inbox (
+CREATE TABLE IF NOT EXISTS inbox (
     job TEXT PRIMARY KEY, text TEXT NOT NULL, state TEXT NOT NULL, asked TEXT NOT NULL,
     expires TEXT NOT NULL, decided TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '');
-CREATE TABLE row_sets (digest TEXT PRIMARY KEY, digests BLOB NOT NULL);
-CREATE TABLE job_rows (
+CREATE TABLE IF NOT EXISTS row_sets (digest TEXT PRIMARY KEY, digests BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS job_rows (
+    job TEXT NOT NULL REFERENCES jobs, view TEXT NOT NULL, digest TEXT NOT NULL,
+    PRIMARY KEY (job, view, digest));
+CREATE TABLE IF NOT EXISTS job_tables (
     job TEXT NOT NULL REFERENCES jobs, view TEXT NOT NULL, digest TEXT NOT NULL,
     PRIMARY KEY (job, view, digest));
 """
@@ -203,12 +213,24 @@ class History:
             _read_job(dict(zip(PastJob.__struct_fields__, row, strict=True))) for row in rows
         )
 
-    def budget(self, data: str, policy: Policy) -> Budget:
-        """Add up what jobs on a table have spent, and say what its policy allows."""
+    def budget(
+        self, data: str, policy: Policy, digests: Mapping[str, Digests] | None = None
+    ) -> Budget:
+        """Add up what jobs on a table have spent, and say what its policy allows.
+
+        Parameters
+        ----------
+        data : str
+            The table.
+        policy : Policy
+        digests : mapping of str to ndarray, optional
+            Of its rows as they are now. If missing: as they were in the last job with the table.
+        """
         if not self.path.exists():
             return _limits(data, policy, (0, 0.0, 0.0))
         with self.change() as db:
-            return _limits(data, policy, _spent(db, data))
+            table = Table(data, digests or last_digests(db, data))
+            return _limits(data, policy, spent_on(db, table))
 
     @contextlib.contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
@@ -258,9 +280,10 @@ class JobRecord:
         self.digests = digests
         noise, release = self.job.budgets
         with self.history.change() as db:
-            jobs, epsilon, released = _spent(db, self.data)
+            jobs, epsilon, released = spent_on(db, Table(self.data, digests))
             after = (jobs + 1, epsilon + noise, released + release)
             self._refuse_beyond(_limits(self.data, self.policy, after))
+            keep_table(db, self.job.fingerprint, digests)
             n_rows = len(next(iter(digests.values()), ()))
             db.execute(
                 "UPDATE jobs SET counted = 1, n_rows = ?, epsilon = ?, release_epsilon = ?"
@@ -285,12 +308,10 @@ class JobRecord:
             policy = Policy(max_ids_asked=MOST_IDS * n_own)
         check_ids_asked(self.party, policy, n_asked)
         with self.history.change() as db:
-            asked = db.execute(
-                "SELECT ids_asked, state, row_change FROM jobs"
-                " WHERE data = ? AND coordinator = ? AND ids_asked > 0 AND job != ?",
-                (self.data, self.job.coordinator, self.job.fingerprint),
-            ).fetchall()
-            for before, state, change in asked:
+            # Whoever asked: lists of two organisations are subtracted like those of one.
+            for before, state, change in ids_asked_of(
+                db, Table(self.data, self.digests), self.job.fingerprint
+            ):
                 narrow = state == REFUSED and change is not None and change < least
                 if narrow or 0 < abs(before - n_asked) < least:
                     raise self._violation(
@@ -321,7 +342,7 @@ class JobRecord:
         }
         with self.history.change() as db:
             found = (
-                find_smallest_change(own, _earlier(db, view, job)) for view, own in used.items()
+                find_smallest_change(own, earlier_rows(db, view, job)) for view, own in used.items()
             )
             smallest = min((change for change in found if change is not None), default=None)
             refused = smallest is not None and smallest < least
@@ -330,7 +351,7 @@ class JobRecord:
                 "UPDATE jobs SET row_change = ?, n_rows = ? WHERE job = ?", (smallest, n_rows, job)
             )
             for view, own in used.items() if not refused else ():
-                _keep_rows(db, job, view, own)
+                keep_rows(db, "job_rows", job, view, own)
         if refused:
             # Others may read this: how many rows differ stays here.
             raise self._violation(
@@ -362,10 +383,11 @@ class JobRecord:
 def _prepare(db: sqlite3.Connection) -> None:
     """Make the tables of a new file; refuse a file of a later version."""
     version: int = db.execute("PRAGMA user_version").fetchone()[0]
-    if version == 0:
+    if version < _VERSION:
         for statement in _SCHEMA.split(";"):
             db.execute(statement)
-        db.execute("INSERT INTO member VALUES (?)", (secrets.token_bytes(KEY_BYTES),))
+        if version == 0:
+            db.execute("INSERT INTO member VALUES (?)", (secrets.token_bytes(KEY_BYTES),))
         db.execute(f"PRAGMA user_version = {_VERSION}")
     elif version != _VERSION:
         raise FileProblem(
@@ -373,15 +395,6 @@ def _prepare(db: sqlite3.Connection) -> None:
             f"This version of fedsift reads version {_VERSION}.",
             "Upgrade fedsift.",
         )
-
-
-def _spent(db: sqlite3.Connection, data: str) -> tuple[int, float, float]:
-    row: tuple[int, float, float] = db.execute(
-        "SELECT COUNT(*), TOTAL(epsilon), TOTAL(release_epsilon) FROM jobs"
-        " WHERE data = ? AND counted",
-        (data,),
-    ).fetchone()
-    return row
 
 
 def _limits(data: str, policy: Policy, spent: tuple[int, float, float]) -> Budget:
@@ -408,23 +421,6 @@ def _left(most: float | None, spent: float) -> float | None:
 
 def _least_change(policy: Policy) -> int:
     return policy.min_bin_size if policy.min_row_change is None else policy.min_row_change
-
-
-def _earlier(db: sqlite3.Connection, view: str, job: str) -> list[Digests]:
-    rows = db.execute(
-        "SELECT digests FROM row_sets WHERE digest IN"
-        " (SELECT digest FROM job_rows WHERE view = ? AND job != ?)",
-        (view, job),
-    )
-    return [np.frombuffer(blob, dtype="<u8").astype(np.uint64) for (blob,) in rows]
-
-
-def _keep_rows(db: sqlite3.Connection, job: str, view: str, rows: Digests) -> None:
-    """Keep a set of rows; sets that several jobs have in common are kept once."""
-    blob = rows.astype("<u8").tobytes()
-    digest = hashlib.sha256(blob).hexdigest()
-    db.execute("INSERT OR IGNORE INTO row_sets VALUES (?, ?)", (digest, blob))
-    db.execute("INSERT OR IGNORE INTO job_rows VALUES (?, ?, ?)", (job, view, digest))
 
 
 def _read_job(row: dict[str, Any]) -> PastJob:

@@ -7,16 +7,18 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from fedsift.data.row_digests import Digests
 from fedsift.errors import ConfigError, JobError
-from fedsift.jobs.history import History, PastJob, now_text
+from fedsift.jobs.history import Budget, History, PastJob, now_text
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.registry import joint_declarations, method_named
-from fedsift.protocol.policy import Policy
+from fedsift.protocol.policy import PlannedDisclosure, Policy
 
 WAITING, APPROVED, REJECTED, EXPIRED = "waiting", "approved", "rejected", "expired"
 _MOST_REASON = 500
@@ -29,6 +31,36 @@ class Possible(msgspec.Struct, frozen=True):
     learner: str
     kind: str
     what: str
+
+
+class Outlook(msgspec.Struct, frozen=True):
+    """What a member sees when it looks ahead at a job.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Features of the member that the job uses.
+    planned : tuple of PlannedDisclosure
+        Who will learn what about whom, by party.
+    predicted : dict
+        Cost in seconds, bytes, rounds and messages; empty if it is not known.
+    notes : tuple of str
+        What the plan supposes.
+    refusal : str
+        Why the member's own policy or settings refuse the job; empty if they do not.
+    budget : Budget, optional
+        What is spent of the member's table, and what its policy allows.
+    digests : mapping of str to ndarray, optional
+        Of all rows of the member's table.
+    """
+
+    columns: tuple[str, ...] = ()
+    planned: tuple[PlannedDisclosure, ...] = ()
+    predicted: dict[str, Any] = {}
+    notes: tuple[str, ...] = ()
+    refusal: str = ""
+    budget: Budget | None = None
+    digests: Mapping[str, Digests] | None = None
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -47,10 +79,21 @@ class Request(msgspec.Struct, frozen=True):
     parameters : str
         As JSON.
     may_reveal : tuple of Possible
-        What the methods of the job reveal as far as the member's policy allows it. Which of it is
-        about the member depends on the role that the job gives it.
+        Where there is no plan: what the methods of the job reveal as far as the member's policy
+        allows it, by role.
     before : dict of party to dict of str to int
         What parties of this job learned in earlier jobs: kinds, and in how many jobs.
+    asked_columns : dict of party to column names
+        Features that the job names; of parties that are missing here it uses all that they release.
+    columns : tuple of str
+        Features of this member that the job uses.
+    rows_apart : str
+        Which rows are left out of the selection and predicted; empty if none.
+    planned, predicted, notes, refusal
+        As of :class:`Outlook`.
+    left : dict of str to float
+        What is left before the job of jobs and budgets for the member's table, where there is a
+        limit.
     """
 
     job: str
@@ -70,6 +113,14 @@ class Request(msgspec.Struct, frozen=True):
     release_epsilon: float
     may_reveal: tuple[Possible, ...]
     before: dict[str, dict[str, int]]
+    asked_columns: dict[str, tuple[str, ...]] = {}
+    columns: tuple[str, ...] = ()
+    rows_apart: str = ""
+    planned: tuple[PlannedDisclosure, ...] = ()
+    predicted: dict[str, Any] = {}
+    notes: tuple[str, ...] = ()
+    refusal: str = ""
+    left: dict[str, float] = {}
 
 
 class Inbox:
@@ -143,8 +194,18 @@ class Inbox:
             )
         return str(name)
 
-    def list_requests(self, policy: Policy) -> tuple[Request, ...]:
-        """Return all requests, oldest first, with what ``policy`` lets them reveal."""
+    def list_requests(
+        self, policy: Policy, look_ahead: Callable[[JointJob], Outlook] | None = None
+    ) -> tuple[Request, ...]:
+        """Return all requests, oldest first.
+
+        Parameters
+        ----------
+        policy : Policy
+            Of the member.
+        look_ahead : callable, optional
+            Plans a job that is waiting.
+        """
         if not self._history.path.exists():
             return ()
         with self._history.change() as db:
@@ -155,7 +216,10 @@ class Inbox:
         past, found = self._history.list_jobs(), []
         for text, *rest in rows:
             with contextlib.suppress(JobError):  # of another version of fedsift: nobody can run it
-                found.append(_read(text, policy, past, rest))
+                job = JointJob.from_text(text)
+                waits = rest[0] == WAITING
+                outlook = look_ahead(job) if look_ahead is not None and waits else Outlook()
+                found.append(_read(job, policy, past, rest, outlook))
         return tuple(found)
 
 
@@ -166,8 +230,13 @@ def _expire(db: sqlite3.Connection) -> None:
     )
 
 
-def _read(text: str, policy: Policy, past: tuple[PastJob, ...], decision: Sequence[str]) -> Request:
-    job = JointJob.from_text(text)
+def _read(
+    job: JointJob,
+    policy: Policy,
+    past: tuple[PastJob, ...],
+    decision: Sequence[str],
+    outlook: Outlook,
+) -> Request:
     steps = [{"method": step.method, **step.parameters} for step in job.steps]
     others = {*job.parties, *job.neutrals}
     before: dict[str, dict[str, int]] = {}
@@ -194,9 +263,33 @@ def _read(text: str, policy: Policy, past: tuple[PastJob, ...], decision: Sequen
         parameters=msgspec.json.encode(steps or job.parameters).decode(),
         epsilon=epsilon,
         release_epsilon=release,
-        may_reveal=tuple(dict.fromkeys(_possible(job, policy))),
+        may_reveal=() if outlook.planned else tuple(dict.fromkeys(_possible(job, policy))),
         before={name: dict(sorted(kinds.items())) for name, kinds in sorted(before.items())},
+        asked_columns=job.columns,
+        columns=outlook.columns,
+        rows_apart=_rows_apart(job),
+        planned=outlook.planned,
+        predicted=outlook.predicted,
+        notes=outlook.notes,
+        refusal=outlook.refusal,
+        left=_left(outlook.budget),
     )
+
+
+def _rows_apart(job: JointJob) -> str:
+    """Say which rows the job predicts."""
+    if job.predicts is None:
+        return ""
+    if job.has_gaps:
+        return "rows without a label are left out and predicted"
+    return f"{job.predicts['share']:.0%} of the rows are held out and predicted"
+
+
+def _left(budget: Budget | None) -> dict[str, float]:
+    if budget is None:
+        return {}
+    amounts = {name: left for name, left in budget.left().items() if left is not None}
+    return {"jobs": budget.jobs_left, **amounts}
 
 
 def _possible(job: JointJob, policy: Policy) -> Iterator[Possible]:

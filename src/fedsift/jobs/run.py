@@ -210,7 +210,11 @@ class JointRun:
         self._outcomes.append(outcome)
         own = facts_of(prepared.nodes)
         found = self._collect(agreed, parts, own)
-        record = None if self._settled else self._engine.close_record(self._job.coordinator)
+        record = None
+        if not self._settled:
+            names = {p: agreed.columns or part.feature_names for p, part in parts.items()}
+            selected = collect.own_selected(names, own)
+            record = self._engine.close_record(self._job.coordinator, selected=selected)
         # Not before: a run that breaks off while facts are collected can still be resumed.
         forget_finished(prepared.nodes)
         self._keep_facts(agreed, parts, own)
@@ -298,7 +302,7 @@ class JointRun:
     ) -> dict[str, collect.Found] | None:
         """What the others tell for the result; None at sites without the coordinator."""
         coordinator, neutral = self._job.coordinator, self._job.neutral
-        facts = _by_party(own)
+        facts = collect.by_party(own)
         here: dict[str, Role] = {}
         for party in self._homes:
             if party == coordinator:
@@ -319,7 +323,7 @@ class JointRun:
         """Give every party at home what it may keep of the run for itself."""
         if self._keep_own is None:
             return
-        for party, known in _by_party(own).items():
+        for party, known in collect.by_party(own).items():
             names = parts[party].feature_names if party in parts else ()
             kept = {"columns": list(agreed.columns or names), **known}
             if party in parts and parts[party].own_names:
@@ -470,14 +474,6 @@ class JointRun:
         remarks = [text for party in self._job.parties for text in tables.get(party, ())]
         on_labels = remarks_on({}, [federation.target]) if federation.target is not None else ()
         return [*remarks, *on_labels]
-
-
-def _by_party(facts: Facts) -> dict[str, dict[str, Any]]:
-    """What all roles of a party know together."""
-    together: dict[str, dict[str, Any]] = {}
-    for party, known in facts:
-        together.setdefault(party, {}).update(known)
-    return together
 
 
 def _ids(part: Part) -> Ids:

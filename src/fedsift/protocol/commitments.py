@@ -7,7 +7,9 @@ and its role, message, kind of disclosure, number of bytes, and a commitment to 
 commitment is a digest under a secret of the two parties: it binds them and shows nobody else
 anything. Sender and receiver write the same line into a chain of their own. A chain has numbered
 entries, each signed, and an end, which signs their number and a hash over all of them in order.
-Whoever writes the result signs the rows of its ledger in the same way.
+Whoever writes the result signs the rows of its ledger in the same way, and digests of everything
+else in the result. Every party's chain ends with a line for its own selected columns, as far as the
+party was told them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import base64
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -25,8 +27,12 @@ import msgspec
 from fedsift.crypto.signing import SigningKey
 from fedsift.result import Commitments, Disclosure, SelectionResult, SignedChain
 
-MESSAGES, ROWS = "messages", "rows"
-_RESUMED = "(resumed)"
+MESSAGES, ROWS, OUTCOME = "messages", "rows", "outcome"
+NOT_COVERED = ("predicted",)
+"""What 'fedsift run' adds to a result after it was signed."""
+_RESUMED, _SELECTED = "(resumed)", "(selected)"
+_APART = ("commitments", "disclosures", "steps", *NOT_COVERED)
+"""Parts of a result that have no digest: they are signed in another way, step by step, or not."""
 _ESCAPES = str.maketrans({"%": "%25", "|": "%7C", "\n": "%0A", "\r": "%0D"})
 _DOMAIN = "fedsift ledger v1"
 
@@ -64,19 +70,35 @@ class MessageLine(msgspec.Struct, frozen=True):
             return None
 
     @property
-    def is_mark(self) -> bool:
+    def is_resumption(self) -> bool:
         """Whether this is no message, but says that some of an interrupted run are only counted."""
         return self.message == _RESUMED
 
+    @property
+    def is_mark(self) -> bool:
+        """Whether this is no message: a resumption, or a party's own selected columns."""
+        return self.message in (_RESUMED, _SELECTED)
+
+    @property
+    def marks_selection(self) -> bool:
+        """Whether this is no message, but stands for a party's own selected columns."""
+        return self.message == _SELECTED
+
     def concerns(self, party: str) -> bool:
         """Whether the line belongs into a party's chain."""
-        return self.is_mark or party in (self.sender, self.receiver)
+        return self.is_resumption or party in (self.sender, self.receiver)
 
 
 def mark_resumed(protocol: str, n_messages: int) -> str:
     """Write that messages of an interrupted run are counted in the ledger and in no chain."""
     mark = MessageLine(protocol, n_messages, "", "", "", "", _RESUMED, "nothing", 0)
     return mark.to_text(b"", b"")
+
+
+def mark_selected(party: str, names: Collection[str]) -> str:
+    """Write the line with which a party stands by its own selected columns, in any order."""
+    mark = MessageLine("job", 0, party, "", "", "", _SELECTED, "nothing", 0)
+    return mark.to_text(b"", msgspec.json.encode(sorted(names)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,11 +125,14 @@ class Signer:
     def sign_ledger(
         self, result: SelectionResult, writer: str, chains: Iterable[SignedChain]
     ) -> SelectionResult:
-        """Put the chains of all parties into a result, and sign the rows of its ledger."""
+        """Put the chains of all parties into a result, and sign its ledger and all the rest."""
         rows = self._sign(ROWS, writer, [row_digest(row) for row in result.disclosures])
         whole, *steps = (_without_lines(one) for one in (result, *result.steps))
-        commitments = Commitments(self.run, tuple(chains), rows)
-        return msgspec.structs.replace(whole, steps=tuple(steps), commitments=commitments)
+        whole = msgspec.structs.replace(whole, steps=tuple(steps))
+        lines = [f"{name}|{digest}" for name, digest in outcome_digests(whole).items()]
+        outcome = self._sign(OUTCOME, writer, lines)
+        commitments = Commitments(self.run, tuple(chains), rows, outcome)
+        return msgspec.structs.replace(whole, commitments=commitments)
 
     def _sign(self, purpose: str, party: str, lines: Sequence[str]) -> SignedChain:
         entries = []
@@ -142,11 +167,24 @@ def sign_here(result: SelectionResult) -> SelectionResult:
     read = [one for one in map(MessageLine.from_text, lines) if one and not one.is_mark]
     parties = dict.fromkeys(name for one in read for name in (one.sender, one.receiver))
     signers = {party: Signer(run, SigningKey.generate()) for party in parties}
+    own = {party: names for party, names in result.selected.items() if party in signers}
+    lines = (*lines, *(mark_selected(party, names) for party, names in own.items()))
     chains = [signer.sign_messages(party, lines) for party, signer in signers.items()]
     # The first sender drives the run; where nothing is sent, there is nobody to sign.
     writer = next(iter(signers), "")
     signer = signers.get(writer) or Signer(run, SigningKey.generate())
     return signer.sign_ledger(result, writer, chains)
+
+
+def sign_again(result: SelectionResult) -> SelectionResult:
+    """Sign a result of one process once more, after names in it were replaced."""
+    if result.commitments is None:
+        return result
+    entries = (entry for chain in result.commitments.messages for entry in chain.entries)
+    every = dict.fromkeys(entry.partition("|")[2].rpartition("|")[0] for entry in entries)
+    lines = tuple(line for line in every if f"|{_SELECTED}|" not in line)
+    traffic = msgspec.structs.replace(result.traffic, lines=lines)
+    return sign_here(msgspec.structs.replace(result, traffic=traffic))
 
 
 def _without_lines(result: SelectionResult) -> SelectionResult:
@@ -160,6 +198,30 @@ def _without_lines(result: SelectionResult) -> SelectionResult:
 def row_digest(row: Disclosure) -> str:
     """What stands for a row of the ledger in its chain."""
     return to_base64(hashlib.sha256(msgspec.json.encode(row)).digest())
+
+
+def outcome_digests(result: SelectionResult) -> Mapping[str, str]:
+    """Digests of all parts of a result that are signed as they are, and of those of its steps."""
+    written = _as_written(result)
+    parts = {name: getattr(written, name) for name in written.__struct_fields__}
+    named = {name: value for name, value in parts.items() if name not in _APART}
+    for number, step in enumerate(written.steps, start=1):
+        for name in step.__struct_fields__:
+            if name != "commitments":
+                named[f"step {number}: {name}"] = getattr(step, name)
+    return {
+        name: to_base64(hashlib.sha256(msgspec.json.encode(value, order="sorted")).digest())
+        for name, value in named.items()
+    }
+
+
+def _as_written(result: SelectionResult) -> SelectionResult:
+    """The result as it is read back from its file, where a whole number may be any number."""
+    bare = msgspec.structs.replace(result, commitments=None)
+    try:
+        return msgspec.json.decode(msgspec.json.encode(bare), type=SelectionResult)
+    except msgspec.ValidationError:
+        return bare  # it cannot be read back
 
 
 def entry_statement(run: str, purpose: str, party: str, index: int, line: str) -> bytes:

@@ -44,7 +44,7 @@ class Policy:
         Smallest bin, in rows, that the party lets into a count.
     min_class_size : int, optional
         Fewest rows that share a class of the label, whoever has it: the label holder's too. If
-        missing: ``min_bin_size``, but not below 5. The strictest party counts.
+        missing: ``min_bin_size``, but not below 5. At least 1. The strictest party counts.
     min_rows : int
         Fewest rows of its own that the party takes part with.
     anonymous_names : bool
@@ -58,7 +58,8 @@ class Policy:
         Largest sum of both budgets over all jobs on one table. If missing: each budget on its own
         may add up to ``max_epsilon`` and ``max_release_epsilon``, where those are given.
     max_jobs_per_table : int, optional
-        Most jobs that a member takes part in with one table; 20 if missing.
+        Most jobs that a member takes part in with one table, whatever its file is called; 20 if
+        missing.
     min_row_change : int, optional
         Fewest rows by which two jobs may differ, unless they have the same rows; ``min_bin_size``
         if missing, and 0 allows any difference.
@@ -94,12 +95,20 @@ class Policy:
     max_epochs: int = 10_000
     max_columns: int = 100_000
 
+    def __post_init__(self) -> None:
+        if self.min_class_size is not None and self.min_class_size < 1:
+            raise ParameterError(
+                f"A policy has a min_class_size of {self.min_class_size}.",
+                "A class has at least one row; 1 allows any class.",
+                "Give 1 or more, or leave it out for the usual number.",
+            )
+
     @property
     def smallest_class(self) -> int:
         """Fewest rows of a class; below the usual number only where the policy says so by name."""
         if self.min_class_size is None:
             return max(self.min_bin_size, SMALLEST_CLASS)
-        return max(1, self.min_class_size)
+        return self.min_class_size
 
     def allows(self, declaration: Declaration) -> bool:
         """Whether the owner may send a message of this declaration."""

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Checks a result's ledger against the signatures of its parties; needs no data and no secret.
+"""Checks a result against the signatures of its parties; needs no data and no secret.
 
-Every chain is checked by itself, the chains of sender and receiver against each other, and the
-ledger against what the chains say was sent. What is wrong is named by its place: the party's chain
+Every chain is checked by itself, the chains of sender and receiver against each other, the ledger
+against what the chains say was sent, and the other parts of the result against their digests. What
+is wrong is named by its place: the party's chain
 and the number of the entry, as its owner signed it.
 """
 
@@ -19,12 +20,16 @@ from fedsift.crypto.signing import is_signed
 from fedsift.protocol.codec import Done, Fault
 from fedsift.protocol.commitments import (
     MESSAGES,
+    NOT_COVERED,
+    OUTCOME,
     ROWS,
     MessageLine,
     end_statement,
     entry_statement,
     from_base64,
     head_of,
+    mark_selected,
+    outcome_digests,
     row_digest,
     to_base64,
 )
@@ -47,7 +52,7 @@ class Problem:
         ``dropped``, ``changed``, ``added`` or ``reordered`` for one entry; ``foreign key`` or
         ``missing`` for a whole chain; ``contradicted`` if what was signed does not fit together.
     where : str
-        The chain: ``messages of 'bank'`` or ``ledger``.
+        The chain: ``messages of 'bank'``, ``ledger`` or ``result``.
     entry : int or None
         Number of the entry in it.
     text : str
@@ -77,6 +82,10 @@ class Verification:
         Of the keys in the result.
     pinned : bool
         Whether keys were given to compare with; otherwise they are those of the result itself.
+    covered : dict of str to tuple of str
+        Parts of the result that are signed, and by whom.
+    not_covered : tuple of str
+        Parts that anybody may change without being noticed.
     """
 
     signed: bool
@@ -85,6 +94,8 @@ class Verification:
     n_messages: int = 0
     fingerprint: str = ""
     pinned: bool = False
+    covered: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    not_covered: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -109,7 +120,7 @@ def verify_result(
     *,
     quick: bool = False,
 ) -> Verification:
-    """Check the ledger of a result.
+    """Check the ledger of a result, its selection and all the rest that is signed.
 
     Parameters
     ----------
@@ -135,13 +146,18 @@ def verify_result(
             continue
         chains[chain.party] = _Checked(commitments.run, MESSAGES, chain, keys, quick)
     rows = _Checked(commitments.run, ROWS, commitments.rows, keys, quick)
-    for checked in (*chains.values(), rows):
+    outcome = None
+    if commitments.outcome is not None:
+        outcome = _Checked(commitments.run, OUTCOME, commitments.outcome, keys, quick)
+    for checked in (*chains.values(), rows, *([] if outcome is None else [outcome])):
         problems += checked.problems
     if fingerprint is not None and fingerprint.split() != commitments.fingerprint.split():
         text = f"The keys have the fingerprint {commitments.fingerprint}, not {fingerprint}."
         problems.append(Problem(FOREIGN, "all chains", None, text))
     problems += _compare_rows(result.disclosures, rows)
+    problems += _compare_outcome(result, outcome, rows)
     problems += _compare_chains(chains)
+    problems += _compare_selected(result, chains)
     if not problems:
         problems += _compare_counts(result, chains)
     sent = [
@@ -154,11 +170,27 @@ def verify_result(
         len(sent),
         commitments.fingerprint,
         keys is not None or fingerprint is not None,
+        _covered(chains, rows, outcome),
+        NOT_COVERED,
     )
 
 
 def _name(purpose: str, party: str) -> str:
-    return "ledger" if purpose == ROWS else f"messages of {party!r}"
+    return {ROWS: "ledger", OUTCOME: "result"}.get(purpose, f"messages of {party!r}")
+
+
+def _covered(
+    chains: Mapping[str, _Checked], rows: _Checked, outcome: _Checked | None
+) -> dict[str, tuple[str, ...]]:
+    """Say which parts of a result are signed, and by whom."""
+    found = {"messages": tuple(chains), "disclosures": (rows.chain.party,)}
+    if outcome is not None:
+        writer = outcome.chain.party
+        names = (line.partition("|")[0] for line in outcome.lines.values())
+        found |= dict.fromkeys(names, (writer,))
+        own = [party for party, chain in chains.items() if chain.selected and party != writer]
+        found["selected"] = (writer, *own)
+    return found
 
 
 @dataclass
@@ -190,7 +222,8 @@ class _Checked:
             for index in (i for i, one in read.items() if one is None):
                 self._add(CONTRADICTED, index, f"Entry {index} is no message.")
         self.messages = {i: one for i, one in read.items() if one and not one.is_mark}
-        self.resumed = any(one is not None and one.is_mark for one in read.values())
+        self.resumed = any(one is not None and one.is_resumption for one in read.values())
+        self.selected = [i for i, one in read.items() if one and one.marks_selection]
 
     def _check_key(self, expected: bytes | None) -> None:
         party = self.chain.party
@@ -323,6 +356,45 @@ def _compare_rows(rows: Sequence[Disclosure], signed: _Checked) -> Iterable[Prob
     for before, after in itertools.pairwise(order):
         if before > after:
             yield Problem(REORDERED, where, after, f"Row {after} was moved behind row {before}.")
+
+
+def _compare_outcome(
+    result: SelectionResult, signed: _Checked | None, rows: _Checked
+) -> Iterable[Problem]:
+    """Find parts of the result other than its ledger that are not those that were signed."""
+    if signed is None:
+        text = "The selection, the scores and the settings are not signed."
+        yield Problem(MISSING, "result", None, text)
+        return
+    if signed.chain.party != rows.chain.party:
+        text = f"{rows.chain.party!r} signed the ledger, and {signed.chain.party!r} the rest."
+        yield Problem(CONTRADICTED, "result", None, text)
+    if not signed.entries_fit:
+        return
+    found = dict(outcome_digests(result))
+    for index, line in signed.lines.items():
+        name, _, digest = line.partition("|")
+        if name not in found:
+            yield Problem(DROPPED, "result", index, f"Its {name!r} was dropped.")
+        elif found.pop(name) != digest:
+            text = f"Its {name!r} was changed after {signed.chain.party!r} signed it."
+            yield Problem(CHANGED, "result", index, text)
+    # A part that a later version knows, and that is empty, was not there to be signed.
+    empty = outcome_digests(SelectionResult(method="", setting="", selected={}))
+    for name, digest in found.items():
+        if digest != empty.get(name.rpartition(": ")[2]):
+            text = f"Its {name!r} was added: {signed.chain.party!r} did not sign it."
+            yield Problem(ADDED, "result", None, text)
+
+
+def _compare_selected(result: SelectionResult, chains: Mapping[str, _Checked]) -> Iterable[Problem]:
+    """Find parties that were told of other selected columns than the result has of them."""
+    for party, chain in chains.items():
+        expected = mark_selected(party, result.selected.get(party, ()))
+        for index in chain.selected if chain.entries_fit else ():
+            if chain.lines[index] != expected:
+                text = f"{party!r} signed other selected columns of its own than the result has."
+                yield Problem(CONTRADICTED, chain.where, index, text)
 
 
 def _compare_chains(chains: Mapping[str, _Checked]) -> Iterable[Problem]:

@@ -10,17 +10,19 @@ from http import HTTPStatus
 
 from fedsift.errors import FedsiftError
 from fedsift.jobs.inbox import WAITING, Inbox, Request
-from fedsift.protocol.policy import Policy
 from fedsift.report import blocks
 from fedsift.report.history import SHOWN
 from fedsift.report.live_server import HTML, NOTHING_HERE, Answer, LocalServer
-from fedsift.report.view import clean
+from fedsift.report.view import clean, size
 
 _FOOTER = "Served by fedsift on this machine only, until the command that started it is stopped."
+_PLANNED = "The plan of this job with its settings, party by party. Nothing has been sent yet."
 _POSSIBLE = (
-    "What the methods of the job reveal, as far as the policy here allows it. What is about this "
-    "organisation depends on its role."
+    "There is no plan. This is what the methods of the job reveal by role, as far as the policy "
+    "here allows it."
 )
+LEARNED_TITLE = "Who would learn what"
+LEARNED_HEADER = ("about", "who learns it", "kind", "what")
 
 
 def request_facts(request: Request) -> list[tuple[str, str]]:
@@ -37,9 +39,48 @@ def request_facts(request: Request) -> list[tuple[str, str]]:
         ("led by", clean(request.coordinator)),
         ("labels from", clean(labels)),
         ("settings", clean(request.parameters)),
-        ("cost", f"one job, epsilon {budget:g}" if budget else "one job, no privacy budget"),
+        ("columns asked", _asked(request)),
+        ("columns used here", clean(", ".join(request.columns)) or "not known"),
+        ("held-out rows", request.rows_apart or "none"),
+        ("budget", f"one job, epsilon {budget:g}" if budget else "one job, no privacy budget"),
+        ("left before it", _left(request)),
+        ("predicted cost", _cost(request)),
+        *([("refused here", clean(request.refusal))] if request.refusal else []),
         ("expires", _minute(request.expires)),
     ]
+
+
+def _asked(request: Request) -> str:
+    """Say which columns the job names, party by party."""
+    named = [f"{party}: {', '.join(names)}" for party, names in request.asked_columns.items()]
+    others = [party for party in request.parties if party not in request.asked_columns]
+    if others:
+        named.append(f"{', '.join(others)}: all that they release")
+    return clean("; ".join(named))
+
+
+def _left(request: Request) -> str:
+    amounts = [f"{name} {max(0.0, left):g}" for name, left in request.left.items()]
+    return ", ".join(amounts) or "not known"
+
+
+def _cost(request: Request) -> str:
+    cost = request.predicted
+    if not cost:
+        return "not known"
+    return (
+        f"{size(int(cost['bytes']))} between all parties, {cost['rounds']:,} rounds, "
+        f"{cost['seconds']:.3g} seconds with all organisations on one machine"
+    )
+
+
+def learned_lines(request: Request) -> list[tuple[str, str, str, str]]:
+    """List who learns what about whom: by party where there is a plan, by role elsewhere."""
+    if not request.planned:
+        rows = [(one.about, one.learner, one.kind, one.what) for one in request.may_reveal]
+    else:
+        rows = [(one.about, one.learner, one.kind, one.what) for one in request.planned]
+    return [(clean(a), clean(b), kind, clean(what)) for a, b, kind, what in dict.fromkeys(rows)]
 
 
 def before_lines(request: Request) -> list[tuple[str, str, int]]:
@@ -71,7 +112,6 @@ def render(member: str, requests: Iterable[Request], told: str = "") -> str:
 
 
 def _section(request: Request) -> str:
-    possible = [(one.kind, one.about, one.learner, one.what) for one in request.may_reveal]
     learned = [(who, kind, str(times)) for who, kind, times in before_lines(request)]
     job = escape(request.job, quote=True)
     hidden = f'<input type="hidden" name="job" value="{job}">'
@@ -82,9 +122,10 @@ def _section(request: Request) -> str:
     )
     content = [
         blocks.listing("", request_facts(request)),
-        "<h3>Who could learn what</h3>",
-        f"<p>{escape(_POSSIBLE)}</p>",
-        blocks.table(("kind", "about", "who learns it", "what"), possible, kind="cards"),
+        f"<h3>{LEARNED_TITLE}</h3>",
+        f"<p>{escape(_PLANNED if request.planned else _POSSIBLE)}</p>",
+        blocks.table(LEARNED_HEADER, learned_lines(request), kind="cards"),
+        *(f"<p>{escape(clean(note))}</p>" for note in request.notes),
         "<h3>What these parties have learned before</h3>",
         blocks.table(("who", "kind", "jobs"), learned, numeric=(2,))
         if learned
@@ -101,15 +142,15 @@ class InboxServer(LocalServer):
     ----------
     member : str
     inbox : Inbox
-    policy : callable
-        Returns the member's policy as it is now.
+    listed : callable
+        Returns the requests as they are now.
     """
 
     takes_forms = True
 
-    def __init__(self, member: str, inbox: Inbox, policy: Callable[[], Policy]) -> None:
+    def __init__(self, member: str, inbox: Inbox, listed: Callable[[], Iterable[Request]]) -> None:
         super().__init__("The inbox", "Use 'fedsift deploy inbox' without --web.")
-        self._member, self._inbox, self._policy = member, inbox, policy
+        self._member, self._inbox, self._listed = member, inbox, listed
 
     def show(self, name: str) -> Answer:
         """Return the inbox as it is now."""
@@ -128,8 +169,7 @@ class InboxServer(LocalServer):
         return self._page(f"Job {job[:SHOWN]}: {'approved' if name == 'approve' else 'rejected'}.")
 
     def _page(self, told: str) -> Answer:
-        requests = self._inbox.list_requests(self._policy())
-        return HTTPStatus.OK, HTML, render(self._member, requests, told).encode()
+        return HTTPStatus.OK, HTML, render(self._member, self._listed(), told).encode()
 
 
 def _minute(time: str) -> str:

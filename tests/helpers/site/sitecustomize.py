@@ -51,9 +51,11 @@ CHANGES = {
     "lie": {
         "fedsift.jobs.setup": swap_keys("Coordinator"),
         "fedsift.methods.dcfs.coordinator": swap_keys("Coordinator"),
+        "fedsift.methods.fedsdg.blind.label_holder": swap_keys("BlindLabelHolder"),
         "fedsift.methods.fedsdg.label_holder": swap_keys("LabelHolder"),
         "fedsift.methods.filter.coordinator": swap_keys("Coordinator"),
         "fedsift.methods.fpso.third_party": swap_keys("ThirdParty"),
+        "fedsift.methods.fpso.votes": swap_keys("VoteCounter"),
         "fedsift.methods.vfps.leader": swap_keys("Leader", between=True),
     },
 }

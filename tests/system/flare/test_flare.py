@@ -15,6 +15,7 @@ import pytest
 import fedsift as fs
 from fedsift.cli.predicting import predicted
 from fedsift.cli.prepare import prepare, prepare_shapes, read_job
+from fedsift.deploy.site_files import settings_file
 from fedsift.deploy.submit import fetch
 from fedsift.errors import ConfigError, FedsiftError, MemberDown, PolicyViolation
 from fedsift.report.live_server import LiveServer
@@ -273,6 +274,23 @@ def test_the_page_shows_gates_and_ledger_before_the_job_has_ended(federation, ta
     assert not any(name in json.dumps(before) for name in names)
 
 
+def assert_only_what_was_signed_verifies(out, federation):
+    """Check a result with the keys that the submitter pinned; then alter its selection."""
+    keys = ("--keys", settings_file(federation.submitter.settings))
+    outcome = call("verify", out, *keys, "--json")
+    assert outcome.exit_code == 0, outcome.err
+    assert outcome.json["pinned"] is True
+    assert set(outcome.json["parties"]) == set(PARTIES)
+    assert set(outcome.json["covered"]["selected"]) == set(PARTIES)
+    plain = json.loads((out / "result.json").read_text())
+    plain["selected"]["shop"].append("made up")
+    altered = out.with_name("altered.json")
+    altered.write_text(json.dumps(plain))
+    outcome = call("verify", altered, *keys, "--json")
+    assert outcome.exit_code == 5
+    assert {one["where"] for one in outcome.json["problems"]} == {"result", "messages of 'shop'"}
+
+
 def test_rows_were_matched_by_ids_that_only_some_have(federation, tables):
     """The parties above hold 68 customers each, and 60 in common; nobody shows the rest."""
     settle(federation, tables, "filter")
@@ -287,6 +305,7 @@ def test_rows_were_matched_by_ids_that_only_some_have(federation, tables):
     assert result.shape["n_rows"] == 60
     assert "common-ids" in {row.kind for row in result.disclosures}
     assert outcome.json["result"]["selected"] == {p: list(n) for p, n in result.selected.items()}
+    assert_only_what_was_signed_verifies(out, federation)
     assert (out / "report.html").read_text().startswith("<!")
     assert len((out / "ledger.jsonl").read_text().splitlines()) == len(result.disclosures)
 

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from fedsift.deploy.site_files import settings_file
 from fedsift.errors import PolicyViolation
 from fedsift.jobs.history import History
 from fedsift.jobs.inbox import Inbox
@@ -64,3 +65,23 @@ def test_a_job_waits_for_a_person_and_is_remembered(federation, tables):
         (past,) = History(federation.kits[party].settings).list_jobs()
         assert (past.state, past.n_rows, past.counted) == ("finished", 24, True)
         assert "pooled-sums" in {row.kind for row in past.revealed}
+
+
+def test_a_job_that_nobody_decides_on_is_refused_after_the_time_limit(federation, tables):
+    for party in PARTIES:
+        policy = {"approval": "ask"} if party == "shop" else {}
+        federation.set_party(party, tables.data(party, horizontal=True), policy)
+    settings = settings_file(federation.kits["shop"].settings)
+    before = settings.read_text(encoding="utf-8")
+    limited = before.replace("[limits]\n", "[limits]\napproval_seconds = 1.0\n")
+    assert limited != before
+    settings.write_text(limited, encoding="utf-8")
+    states = []
+    try:
+        with pytest.raises(PolicyViolation, match="Nobody at 'shop' approved the job within 1 sec"):
+            federation.submit(tables.job("filter-horizontal"), watcher=states.append)
+    finally:
+        settings.write_text(before, encoding="utf-8")
+    assert ("shop",) in [state.waiting for state in states]
+    (request,) = Inbox(federation.kits["shop"].settings).list_requests(Policy())
+    assert request.state == "expired"

@@ -7,7 +7,7 @@ import pytest
 
 from fedsift.deploy.local import LocalFederation
 from fedsift.errors import PartyFailed
-from helpers.flare import HORIZONTAL, PARTIES, POLICIES
+from helpers.flare import BLIND, HORIZONTAL, PARTIES, POLICIES
 from helpers.processes import changed_processes
 
 pytest.importorskip("nvflare", reason="the extra fedsift[flare] is not installed")
@@ -36,10 +36,14 @@ CASES = {
     "counts": ("methods.filter.coordinator", "filter-horizontal"),
     "anchors": ("methods.dcfs.coordinator", "dcfs"),
     "swarm": ("methods.fpso.third_party", "fpso"),
+    "votes": ("methods.fpso.votes", "fpso"),
     "outputs": ("methods.fedsdg.label_holder", "fedsdg"),
+    "shares": ("methods.fedsdg.blind.label_holder", "fedsdg"),
     "shuffle": ("methods.vfps.leader", "vfps"),
 }
 """Who lies, and in which job."""
+SETTINGS = {"votes": {"n_blocks": 2, "epsilon": 1.0}, "shares": BLIND}
+"""Of the method, where they are not the usual ones."""
 HIDDEN = {"Words", "Images", "OutputShare", "SecretDealt", "CheckSecretDealt"}
 """What a key hides."""
 
@@ -48,13 +52,14 @@ HIDDEN = {"Words", "Images", "OutputShare", "SecretDealt", "CheckSecretDealt"}
 def test_the_job_ends_with_an_error_that_names_the_swap(lying, tables, name):
     federation, report = lying
     driver, method = CASES[name]
+    changed = {"method": SETTINGS[name]} if name in SETTINGS else {}
     Path(f"{report}.liar").write_text(f"fedsift.{driver}", encoding="utf-8")
     for party in PARTIES:
         data = tables.data(party, horizontal=method in HORIZONTAL)
         federation.set_party(party, data, POLICIES.get(method))
 
     with pytest.raises(PartyFailed, match="was swapped") as caught:
-        federation.submit(tables.job(method))
+        federation.submit(tables.job(method, **changed))
 
     assert caught.value.cause_code == "E306"
     assert caught.value.party in PARTIES

@@ -12,7 +12,7 @@ by itself. Nothing waits without a limit.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Self, Unpack
 
@@ -34,7 +34,7 @@ from fedsift.errors import (
     SiteUnreachable,
 )
 from fedsift.protocol.codec import Fault
-from fedsift.protocol.commitments import Record, mark_resumed
+from fedsift.protocol.commitments import Record, mark_resumed, mark_selected
 from fedsift.protocol.protocol import Protocol
 from fedsift.protocol.role import DrivingRole, Network, RemoteRole, Role
 from fedsift.result import SignedChain
@@ -140,11 +140,18 @@ class SiteEngine:
             self._server.close()
             exchange.close()
 
-    def close_record(self, coordinator: str, *, resumed: bool = False) -> Record | None:
+    def close_record(
+        self,
+        coordinator: str,
+        *,
+        selected: Mapping[str, Collection[str]] | None = None,
+        resumed: bool = False,
+    ) -> Record | None:
         """Have all sites sign what their parties sent and received; see the interface."""
         self._closing = True
         if resumed:
             self._lines.append(mark_resumed("job", 0))
+        self._lines += [mark_selected(party, names) for party, names in (selected or {}).items()]
         home = self.home or ()
         nodes: dict[str, Sequence[Role]] = {}
         for party in self._client.parties:

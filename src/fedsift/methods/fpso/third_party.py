@@ -211,6 +211,7 @@ class Participant(Resumable, name="participant", signals=messages.SIGNALS):
         keeps_own = best is not None and best.fitness > common
         kept = best.mask if best is not None and keeps_own else self._global
         return {
+            "selected": np.flatnonzero(self._global).tolist(),
             "kept": kept,
             "keeps_own": keeps_own,
             "accuracy": common / self._n_rows,

@@ -170,6 +170,7 @@ class Voter(Role, name="participant"):
         own = block_votes.chosen(self._votes, self._params.max_features)
         common, alone = self._blocks.correct(np.stack([self._common, own])).tolist()
         return {
+            "selected": np.flatnonzero(self._common).tolist(),
             "kept": own if alone > common else self._common,
             "keeps_own": alone > common,
             "accuracy": common / self._table.n_rows,

@@ -1,0 +1,132 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which earlier jobs of a member used the rows of a table, whatever file those rows were in.
+
+A renamed or moved file, or next month's export, has rows that have been used before. Rows are
+recognised by their digests: by ids one at a time, and by values where at least half of the smaller
+table is the same, because rows without ids may be alike by chance. A file that keeps its name is
+the same table whatever its rows are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsift.data.row_digests import BY_ID, Digests
+
+_LEAST_SHARE = 0.5
+"""Of the rows of the smaller table, for tables that are recognised by values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A member's table: where it lies, and the digests of its rows by ids and by values."""
+
+    data: str
+    digests: Mapping[str, Digests] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; 1 if they are not known, so that there is something to charge."""
+        return max(1, len(next(iter(self.digests.values()), ())))
+
+
+def spent_on(db: sqlite3.Connection, table: Table) -> tuple[int, float, float]:
+    """Add up jobs and both budgets for every row, and return the largest of each sum."""
+    sums = np.zeros((table.n_rows, 3))
+    for job, used in _uses(db, table):
+        spent = db.execute(
+            "SELECT 1, epsilon, release_epsilon FROM jobs WHERE job = ? AND counted", (job,)
+        ).fetchone()
+        if spent is not None:
+            sums[used] += spent
+    jobs, epsilon, release = sums.max(axis=0).tolist()
+    return int(jobs), epsilon, release
+
+
+def ids_asked_of(
+    db: sqlite3.Connection, table: Table, job: str
+) -> list[tuple[int, str, int | None]]:
+    """Return other jobs that compared ids of a table: how many, how they ended, which change."""
+    found = []
+    for other, used in _uses(db, table):
+        row = db.execute(
+            "SELECT ids_asked, state, row_change FROM jobs WHERE job = ? AND ids_asked > 0",
+            (other,),
+        ).fetchone()
+        if row is not None and other != job and used.any():
+            found.append(row)
+    return found
+
+
+def last_digests(db: sqlite3.Connection, data: str) -> dict[str, Digests]:
+    """Return the digests that the rows of a table had in the last job with it."""
+    rows = db.execute(
+        "SELECT view, digests FROM job_tables NATURAL JOIN row_sets WHERE job ="
+        " (SELECT job FROM jobs WHERE data = ? AND counted ORDER BY started DESC LIMIT 1)",
+        (data,),
+    )
+    return {view: _read(blob) for view, blob in rows}
+
+
+def earlier_rows(db: sqlite3.Connection, view: str, job: str) -> list[Digests]:
+    """Return the different sets of rows that other jobs used."""
+    rows = db.execute(
+        "SELECT digests FROM row_sets WHERE digest IN"
+        " (SELECT digest FROM job_rows WHERE view = ? AND job != ?)",
+        (view, job),
+    )
+    return [_read(blob) for (blob,) in rows]
+
+
+def keep_table(db: sqlite3.Connection, job: str, digests: Mapping[str, Digests]) -> None:
+    """Keep which rows a job could use."""
+    for view, rows in digests.items():
+        keep_rows(db, "job_tables", job, view, np.unique(rows))
+
+
+def keep_rows(db: sqlite3.Connection, kind: str, job: str, view: str, rows: Digests) -> None:
+    """Keep a set of rows in ``job_rows`` or ``job_tables``; sets of several jobs are kept once."""
+    blob = rows.astype("<u8").tobytes()
+    digest = hashlib.sha256(blob).hexdigest()
+    db.execute("INSERT OR IGNORE INTO row_sets VALUES (?, ?)", (digest, blob))
+    db.execute(f"INSERT OR IGNORE INTO {kind} VALUES (?, ?, ?)", (job, view, digest))  # noqa: S608
+
+
+def _uses(db: sqlite3.Connection, table: Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """All jobs of the history, and which rows of the table each could use."""
+    known: dict[tuple[str, str], NDArray[np.bool_]] = {}
+    sets: dict[str, list[tuple[str, str]]] = {}
+    for job, view, digest in db.execute("SELECT job, view, digest FROM job_tables").fetchall():
+        sets.setdefault(job, []).append((view, digest))
+    for job, data in db.execute("SELECT job, data FROM jobs").fetchall():
+        used = np.full(table.n_rows, data == table.data)
+        for view, digest in sets.get(job, ()) if data != table.data else ():
+            if view not in table.digests:
+                continue
+            if (view, digest) not in known:
+                blob = db.execute(
+                    "SELECT digests FROM row_sets WHERE digest = ?", (digest,)
+                ).fetchone()[0]
+                known[view, digest] = _common(view, table.digests[view], _read(blob))
+            used = used | known[view, digest]
+        yield job, used
+
+
+def _common(view: str, own: Digests, earlier: Digests) -> NDArray[np.bool_]:
+    """Which rows are among earlier ones, unless they may be so by chance."""
+    common = np.isin(own, earlier)
+    fewest = min(len(np.unique(own)), len(earlier))
+    if view != BY_ID and len(np.unique(own[common])) < _LEAST_SHARE * fewest:
+        return np.zeros(len(own), dtype=bool)
+    return common
+
+
+def _read(blob: bytes) -> Digests:
+    return np.frombuffer(blob, dtype="<u8").astype(np.uint64)
