@@ -203,9 +203,12 @@ class Chain(StepsRun):
 
     def _begin(self):
         done = max(self._files.found().steps, default=0)
-        for text in self._files.load(done)["results"] if done else ():
-            self._results.append(msgspec.json.decode(text, type=SelectionResult))
-            self._keep_survivors(self._results[-1])
+        if done:
+            kept = self._files.load(done)
+            with self._files.reading(done):
+                for text in kept["results"]:
+                    self._results.append(msgspec.json.decode(text, type=SelectionResult))
+                    self._keep_survivors(self._results[-1])
         return done
 
     def _step(self, number):

@@ -127,7 +127,9 @@ class ChainRun(ChainState):
         self._resumed = done != chain.NOTHING
         if self._resumed:
             for party, own in self._files.items():
-                self._take_over(party, own.load(done))
+                state = own.load(done)
+                with own.reading(done):
+                    self._take_over(party, state)
             self._note_model()
         else:
             self._note_start([*outcomes, *self._set_rows_apart(agreed)])

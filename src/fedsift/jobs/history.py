@@ -149,7 +149,7 @@ class History:
     @property
     def row_key(self) -> bytes:
         """The member's secret for :func:`~fedsift.data.row_digests.digest_rows`."""
-        with self.change() as db:
+        with self.change() as db, refuse_damage():
             key: bytes = db.execute("SELECT row_key FROM member").fetchone()[0]
         return key
 
@@ -199,9 +199,10 @@ class History:
         columns = ", ".join(PastJob.__struct_fields__)
         with self.change() as db:
             rows = db.execute(f"SELECT {columns} FROM jobs ORDER BY started, rowid").fetchall()  # noqa: S608
-        return tuple(
-            _read_job(dict(zip(PastJob.__struct_fields__, row, strict=True))) for row in rows
-        )
+        with refuse_damage():
+            return tuple(
+                _read_job(dict(zip(PastJob.__struct_fields__, row, strict=True))) for row in rows
+            )
 
     def budget(self, data: str, policy: Policy) -> Budget:
         """Add up what jobs on a table have spent, and say what its policy allows."""
@@ -416,7 +417,8 @@ def _earlier(db: sqlite3.Connection, view: str, job: str) -> list[Digests]:
         " (SELECT digest FROM job_rows WHERE view = ? AND job != ?)",
         (view, job),
     )
-    return [np.frombuffer(blob, dtype="<u8").astype(np.uint64) for (blob,) in rows]
+    with refuse_damage():
+        return [np.frombuffer(blob, dtype="<u8").astype(np.uint64) for (blob,) in rows]
 
 
 def _keep_rows(db: sqlite3.Connection, job: str, view: str, rows: Digests) -> None:
@@ -437,6 +439,21 @@ def _read_job(row: dict[str, Any]) -> PastJob:
 def now_text() -> str:
     """Return the time, so that later times sort after earlier ones."""
     return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
+
+
+@contextlib.contextmanager
+def refuse_damage() -> Iterator[None]:
+    """Say that the file is damaged where something is read from it that was never written."""
+    try:
+        yield
+    except FedsiftError:
+        raise
+    except (ValueError, TypeError, AttributeError, RecursionError, msgspec.MsgspecError):
+        raise FileProblem(
+            f"The history {HISTORY_FILE!r} is damaged.",
+            "A member's history is read as it was written.",
+            "Restore it from a backup; without one, a new file remembers nothing.",
+        ) from None
 
 
 def _unusable(error: Exception) -> FileProblem:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from fedsift.errors import ConfigError, JobError
-from fedsift.jobs.history import History, PastJob, now_text
+from fedsift.jobs.history import History, PastJob, now_text, refuse_damage
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.registry import joint_declarations, method_named
 from fedsift.protocol.policy import Policy
@@ -123,7 +123,8 @@ class Inbox:
         with self._history.change() as db:
             _expire(db)
             rows = db.execute("SELECT job, state FROM inbox ORDER BY asked").fetchall()
-            found = [(name, state) for name, state in rows if job and name.startswith(job)]
+            with refuse_damage():
+                found = [(name, state) for name, state in rows if job and name.startswith(job)]
             if len(found) != 1:
                 raise ConfigError(
                     f"{len(found) or 'No'} jobs in the inbox begin with {job[:64]!r}.",
@@ -154,7 +155,8 @@ class Inbox:
             ).fetchall()
         past, found = self._history.list_jobs(), []
         for text, *rest in rows:
-            with contextlib.suppress(JobError):  # of another version of fedsift: nobody can run it
+            # Of another version of fedsift: nobody can run it.
+            with contextlib.suppress(JobError), refuse_damage():
                 found.append(_read(text, policy, past, rest))
         return tuple(found)
 
