@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from fedsift.crypto.distance import run_distance
 from fedsift.data import Federation
 from fedsift.data.federation import is_remote, local_only
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
@@ -226,6 +227,7 @@ def build_result(
     the data are left out if rows have a budget of privacy: a single row can make one.
     """
     order = {party: list(table.feature_names) for party, table in federation.tables.items()}
+    traffic = outcome.transcript.traffic()
     return SelectionResult(
         method=prepared.protocol.name,
         setting=federation.setting,
@@ -241,8 +243,7 @@ def build_result(
         ),
         participants=dict(participants or {}),
         traffic=msgspec.structs.replace(
-            outcome.transcript.traffic(),
-            lines=(*federation.messages, *outcome.transcript.lines),
+            traffic, lines=(*federation.messages, *outcome.transcript.lines)
         ),
         timings=outcome.timings,
         disclosures=(*federation.disclosures, *outcome.ledger.rows()),
@@ -254,6 +255,7 @@ def build_result(
         shape=shape_of(federation),
         versions=versions(),
         warnings=(*(() if prepared.has_budget else federation.warnings), *warnings),
+        distance_bits=run_distance(crypto, traffic.ciphertexts, prepared.security_bits),
     )
 
 
