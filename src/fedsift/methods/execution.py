@@ -190,6 +190,14 @@ def facts_of(nodes: Mapping[str, Sequence[Role]]) -> Facts:
     ]
 
 
+def facts_by_party(facts: Facts) -> dict[str, dict[str, Any]]:
+    """What all roles of a party know together."""
+    together: dict[str, dict[str, Any]] = {}
+    for party, known in facts:
+        together.setdefault(party, {}).update(known)
+    return together
+
+
 def replace_remote_roles(
     nodes: Mapping[str, Sequence[Role]], home: Collection[str] | None
 ) -> Mapping[str, Sequence[Role]]:
