@@ -92,6 +92,8 @@ _PAPER = {
 _JOINT = {
     # The leader's list is as long as its table, and that was told before.
     "outline": {"BlindedIds": "ids"},
+    # Only parties that stay in a chain are asked about its next step.
+    "selected-features": {"GatesWanted": "#", "RemarksWanted": "#"},
 }
 FOLLOWS = {
     (method, message, field): tuple(kinds.split())
