@@ -37,6 +37,7 @@ from fedsift.deploy.sealed_reports import (
 from fedsift.deploy.site_files import read_pinned, read_signing_keys
 from fedsift.engine.observer import ProgressSnapshot
 from fedsift.engine.remote import wire
+from fedsift.engine.remote.secure_transport import SecureTransport, _fresh_of
 from fedsift.engine.session import Session
 from fedsift.errors import FedsiftError
 from fedsift.jobs.chain_state import StepFiles
@@ -138,6 +139,21 @@ def site_message(data: bytes) -> object:
     if isinstance(reply, wire.SiteCounts):
         return [count.to_entry() for count in reply.counts]
     return reply
+
+
+@target
+def handshake(data: bytes) -> object:
+    """What two sites agree on before they ask anything."""
+    own, other = _organisations()
+    line = SecureTransport(
+        SimpleNamespace(site="bank"),  # type: ignore[arg-type]
+        own,
+        {"shop": other.public},
+        session="session",
+        fingerprint="0" * 64,
+        attempts=1,
+    )
+    return _fresh_of(data), line._agreed("shop", data)
 
 
 @target
