@@ -4,19 +4,25 @@
 
 New inputs go to ``build/fuzz``; an input that fails stays there as ``crash-...`` and is printed.
 Put it into ``fuzz/corpus/TARGET`` once it is mended. ``--keep`` adds what reached new code to the
-corpus, the shortest inputs first.
+corpus, the shortest inputs first. ``--table FILE`` writes down what was run, beside what an earlier
+table has of other targets.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 CORPUS = Path(__file__).parent / "corpus"
 BUILD = Path("build/fuzz")
 SECONDS_PER_INPUT, MEGABYTES = 10, 2048
+_EXECUTED = re.compile(r"number_of_executed_units: (\d+)")
+_COVERED = re.compile(r"^#\d+\s+\w+\s+cov: (\d+) ft: (\d+) corp: (\d+)/", re.MULTILINE)
 
 
 def main() -> int:
@@ -25,6 +31,7 @@ def main() -> int:
     reader.add_argument("targets", nargs="*", help="all if missing")
     reader.add_argument("--seconds", type=int, default=600, help="for each target")
     reader.add_argument("--keep", action="store_true", help="add what reached new code")
+    reader.add_argument("--table", type=Path, help="where to write down what was run")
     reader.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options, rest = reader.parse_known_args()
     if options.here:
@@ -36,11 +43,15 @@ def main() -> int:
         found, corpus = BUILD / name, CORPUS / name
         found.mkdir(parents=True, exist_ok=True)
         corpus.mkdir(parents=True, exist_ok=True)
-        limits = [f"-timeout={SECONDS_PER_INPUT}", f"-rss_limit_mb={MEGABYTES}", "-verbosity=0"]
+        limits = [f"-timeout={SECONDS_PER_INPUT}", f"-rss_limit_mb={MEGABYTES}", "-verbosity=1"]
         limits += [f"-max_len={LONGEST}", f"-artifact_prefix={found}/", "-print_final_stats=1"]
         print(f"== {name}: {options.seconds} s", flush=True)
         time = f"-max_total_time={options.seconds}"
-        if _run(name, time, *limits, str(found), str(corpus)):
+        code, log = _run(name, time, *limits, str(found), str(corpus))
+        if options.table:
+            _note(options.table, name, _row(options.seconds, code, log))
+        if code:
+            print(log[-4000:])
             failed.append(name)
         elif options.keep:
             _run(name, "-merge=1", *limits, str(corpus), str(found))
@@ -48,9 +59,33 @@ def main() -> int:
     return int(bool(failed))
 
 
-def _run(name: str, *options: str) -> int:
+def _run(name: str, *options: str) -> tuple[int, str]:
+    """The exit code of a run, and what libFuzzer wrote."""
     command = [sys.executable, "-m", "fuzz", name, "--here", *options]
-    return subprocess.run(command, check=False).returncode
+    done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True, errors="replace")
+    return done.returncode, done.stderr
+
+
+def _row(seconds: int, code: int, log: str) -> dict[str, int]:
+    """What a run came to: inputs, branches and features that were reached, corpus, failures."""
+    reached = [tuple(map(int, found)) for found in _COVERED.findall(log)]
+    executed = _EXECUTED.search(log)
+    coverage, features, corpus = reached[-1] if reached else (0, 0, 0)
+    return {
+        "seconds": seconds,
+        "executions": int(executed[1]) if executed else 0,
+        "coverage": coverage,
+        "features": features,
+        "corpus": corpus,
+        "crashes": int(bool(code)),
+    }
+
+
+def _note(path: Path, name: str, row: dict[str, int]) -> None:
+    table: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    targets = {**table.get("targets", {}), name: row}
+    table["targets"] = dict(sorted(targets.items()))
+    path.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
 
 
 def fuzz_here(name: str, options: list[str]) -> int:

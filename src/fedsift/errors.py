@@ -44,6 +44,7 @@ one's own columns and files tell no more than their kind: names are their owner'
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -76,6 +77,14 @@ class Mistake:
     replacement: str | None = None
 
 
+_LONG_WORD = re.compile(r"\S{301,}")
+
+
+def _shortened(text: str) -> str:
+    """A text in which paths, and whatever else is given, do not fill the screen."""
+    return _LONG_WORD.sub(lambda found: f"{found[0][:200]}...{found[0][-60:]}", text)
+
+
 class FedsiftError(Exception):
     """Base of every error that fedsift raises on purpose."""
 
@@ -85,10 +94,9 @@ class FedsiftError(Exception):
     """What another organisation is told instead of a text that names columns or files."""
 
     def __init__(self, found: str, needed: str = "", action: str = "") -> None:
-        self.found = found
-        self.needed = needed
-        self.action = action
-        super().__init__(" ".join(part for part in (found, needed, action) if part))
+        parts = tuple(map(_shortened, (found, needed, action)))
+        self.found, self.needed, self.action = parts
+        super().__init__(" ".join(part for part in parts if part))
 
     @property
     def one_line(self) -> str:

@@ -154,6 +154,10 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     commitments : Commitments, optional
         Signatures of all parties on messages, ledger, selection and the rest, for 'fedsift verify';
         missing in results of version 0.1.0.
+    distance_bits : float, optional
+        What owners of keys decrypt is within a statistical distance of ``2**-distance_bits`` of
+        what does not depend on others' data, beside the results that the ledger lists; for all
+        ciphertexts of the run together. Missing where there are none.
     """
 
     method: str
@@ -178,6 +182,7 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     steps: tuple[SelectionResult, ...] = ()
     predicted: dict[str, Any] = {}
     commitments: Commitments | None = None
+    distance_bits: float | None = None
 
     @property
     def n_selected(self) -> int:

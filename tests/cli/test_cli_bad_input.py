@@ -356,6 +356,7 @@ def test_a_path_of_5000_characters(command):
     assert outcome.exit_code == 2
     assert outcome.err.startswith("E105: ")
     assert "File name too long" in outcome.err
+    assert len(outcome.err) < 600
 
 
 def test_broken_text_in_a_result(workshop):

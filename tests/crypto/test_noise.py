@@ -15,6 +15,12 @@ from hypothesis import strategies as st
 from fedsift.crypto.columns.api import BinnedRows, ColumnSpec, IntegerRows
 from fedsift.crypto.columns.bgv import BGVColumnEvaluator, BGVColumnOwner
 from fedsift.crypto.layer.api import join_layer, own_layer, reduced
+from fedsift.crypto.products.between_two import (
+    TABLE_BITS,
+    join_products,
+    moduli,
+    own_products,
+)
 from fedsift.crypto.products.bgv import ColumnHolder, ProductCloud, ProductOwner
 from fedsift.crypto.products.plan import plan_products
 from fedsift.crypto.schemes.seal import (
@@ -22,6 +28,7 @@ from fedsift.crypto.schemes.seal import (
     SealOwner,
     SealParameters,
     SealPublic,
+    least_distance_bits,
     plain_primes,
     run_distance_bits,
 )
@@ -160,7 +167,51 @@ class Products(Kernel):
         cloud.masked_sums([0, 2, 3], holder.encrypt_mate(columns[:, 1]))
 
 
-@pytest.fixture(scope="module", params=[Counts, Scores, Vectors, Sums, Layer, Products])
+class TwoParty(Kernel):
+    """Both kinds of products of a blind training: number by number, and with tables."""
+
+    n_ciphertexts = 1024
+    length, n_inputs, n_samples = 300, 32, 16
+
+    def __init__(self):
+        self.owner = own_products("bgv")
+        self.evaluator = join_products(self.owner.keys)
+        self.owners = [*self.owner._numbers, *self.owner._tables]
+        self.known = self.shares("random", 0, (self.length,))
+        self.matrix = self.shares("random", 1, (self.n_inputs, self.n_samples))
+
+    def shares(self, kind, seed, shape):
+        """Residues of any size, as shares have."""
+        pairs = enumerate(moduli())
+        return np.stack([np.abs(guest_numbers(kind, seed + i, shape, p - 1)) for i, p in pairs])
+
+
+class Numbers(TwoParty):
+    least_bits = 44.0
+
+    def run(self, kind, seed):
+        loaded = self.evaluator.load(self.owner.seal(self.known), self.length)
+        total = None
+        for term in range(16):
+            factor = self.shares(kind, seed + term, (self.length,)).astype(np.uint64)
+            total = self.evaluator.add_product(total, loaded, factor)
+        self.evaluator.finish(total, self.shares("random", 2, (self.length,)).astype(np.uint64))
+
+
+class Tables(TwoParty):
+    least_bits = 29.0
+
+    def run(self, kind, seed):
+        n_outputs = 40
+        table = guest_numbers(kind, seed, (n_outputs, self.n_inputs), (1 << TABLE_BITS) - 1)
+        mask = self.shares("random", 2, (n_outputs, self.n_samples)).astype(np.uint64)
+        self.evaluator.times(table, self.owner.seal_matrix(self.matrix), mask)
+
+
+KERNELS = (Counts, Scores, Vectors, Sums, Layer, Products, Numbers, Tables)
+
+
+@pytest.fixture(scope="module", params=KERNELS)
 def kernel(request):
     return request.param()
 
@@ -194,6 +245,7 @@ def test_no_run_can_have_less_than_the_least_distance():
     bound = parameters.flood_bits - FLOODING_BITS
     for n_ciphertexts in (1, 64, 4096):
         bits = run_distance_bits(parameters, bound, n_ciphertexts)
+        assert bits >= least_distance_bits(n_ciphertexts) > 31.9 - np.log2(n_ciphertexts) / 2
         assert bits > 32.4 - np.log2(n_ciphertexts) / 2
     owner = SealOwner(parameters)
     public = SealPublic(parameters, owner.public_blobs)

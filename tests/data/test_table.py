@@ -383,3 +383,10 @@ class TestUse:
 
         assert repr(table) == "PartyTable('bank', 2 rows x 2 columns)"
         assert secret not in repr(table.column("job"))
+
+
+def test_an_array_with_too_many_columns_is_refused_before_they_have_names():
+    with pytest.raises(ColumnError, match="1,000,000 columns are possible") as refused:
+        PartyTable.from_any(np.empty((0, 2**60), dtype=np.int8), name="bank")
+
+    assert refused.value.action

@@ -16,10 +16,23 @@ ROOT = Path(__file__).resolve().parents[2]
 LIST = re.compile(r"may_reveal\s*=\s*[\[(](?P<names>\"[^\])]*)[\])]")
 JOBS = {
     "filters_vertical.toml": {},
+    "filters_horizontal.toml": {},
+    "interaction.toml": {},
+    "vfps.toml": {},
+    "fedsdg.toml": {},
+    "dcfs.toml": {},
+    "fpso.toml": {},
     "select_then_train.toml": {},
     "hospital/job.toml": dict.fromkeys(("laboratory", "imaging"), "hospital/policy.toml"),
 }
 """Jobs and the policy files that are meant for their parties."""
+FORESEEN = {
+    # They lead, and have columns of their own: nobody else learns how many.
+    ("vfps.toml", "harbour"): {"feature-count"},
+    ("interaction.toml", "bank"): {"feature-count"},
+}
+"""Kinds that a list must name, and that nobody learns in the ledger of the run."""
+MAY_REVEAL = re.compile(r"may_reveal = \[[^\]]*\]")
 KINDS = frozenset().union(*(schema.kinds for schema in schemas().values()))
 
 
@@ -48,6 +61,12 @@ def lists_in(job):
     return {name: given for name, given in lists.items() if given is not None}
 
 
+def test_every_job_has_a_list():
+    jobs = [p for p in ROOT.glob("examples/**/*.toml") if "[job]" in p.read_text().splitlines()]
+
+    assert {p.relative_to(ROOT / "examples").as_posix() for p in jobs} == set(JOBS)
+
+
 def test_every_example_with_a_list_is_run_here():
     own = [p for p in ROOT.glob("examples/**/*.toml") if "may_reveal" in p.read_text()]
     tested = {*JOBS, *(file for files in JOBS.values() for file in files.values())}
@@ -71,12 +90,13 @@ def test_an_example_discloses_what_its_lists_name_and_needs_all_of_it(examples, 
 
     for party, given in lists.items():
         told = {row["kind"] for row in rows if party in row["about"].split(", ")}
+        named = {kind for kind in given if kind not in KIND_SETS}
         assert told <= expand_kinds(given)
-        assert {kind for kind in given if kind not in KIND_SETS} <= told
-        for kind in sorted(told):
+        assert named <= told | FORESEEN.get((name, party), set())
+        for kind in sorted(told | named):
             shorter = job.with_name(f"without_{kind}.toml")
             rest = sorted(expand_kinds(given) - {kind})
-            shorter.write_text(job.read_text().replace(as_toml(given), as_toml(rest)))
+            shorter.write_text(with_list(job.read_text(), party, rest))
 
             refused = call("run", shorter)
 
@@ -86,8 +106,12 @@ def test_an_example_discloses_what_its_lists_name_and_needs_all_of_it(examples, 
             shorter.unlink()
 
 
-def as_toml(names):
-    return "[" + ", ".join(f'"{name}"' for name in names) + "]"
+def with_list(text, party, names):
+    """A job in which one party has another list."""
+    before, found, after = text.partition(f'name = "{party}"\n')
+    kinds = ", ".join(f'"{name}"' for name in names)
+    assert found
+    return before + found + MAY_REVEAL.sub(f"may_reveal = [{kinds}]", after, count=1)
 
 
 def test_pages_name_kinds_that_exist_and_lists_that_are_tested():
@@ -97,8 +121,8 @@ def test_pages_name_kinds_that_exist_and_lists_that_are_tested():
         for page in pages
         for match in LIST.finditer(page.read_text())
     ]
-    jobs = ("filters_vertical.toml", "select_then_train.toml")
-    tested = {tuple(lists_in(ROOT / "examples" / job)["shop"]) for job in jobs}
+    jobs = [ROOT / "examples" / job for job in JOBS]
+    tested = {tuple(given) for job in jobs for given in lists_in(job).values()}
 
     assert len(found) >= 5
     for page, names in found:

@@ -1,9 +1,13 @@
 """The notebooks were run when they were saved, and their code still runs."""
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
+from sklearn.base import clone
+
+from fedsift.errors import PolicyViolation
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
@@ -37,10 +41,21 @@ def run(name, folder, monkeypatch):
     return names
 
 
+def check_list(selector, federation):
+    """Its run disclosed what its list names, and it could not do without any of it."""
+    given = set(selector.policy.may_reveal)
+    assert {row.kind for row in selector.result_.disclosures} <= given
+    for kind in sorted(given):
+        rest = dataclasses.replace(selector.policy, may_reveal=tuple(given - {kind}))
+        with pytest.raises(PolicyViolation, match=f"'{kind}'"):
+            clone(selector).set_params(policy=rest).plan(federation)
+
+
 @pytest.mark.timeout(400)  # on a machine with other work to do
 def test_bank_and_shop(tmp_path, monkeypatch, capsys):
     names = run("bank_and_shop", tmp_path, monkeypatch)
     assert set(names["vfps"].selected_participants_) == {"bank", "shop"}
+    check_list(names["vfps"], names["federation"](names["train"]))
     selected = names["fedsdg"].result_.selected
     assert set(selected) == {"bank", "shop"}
     assert "returns_share" in selected["shop"]

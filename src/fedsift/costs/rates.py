@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import platform
 import time
@@ -194,9 +195,19 @@ def _read(path: Path) -> Rates | None:
         if (saved.pop("format"), saved["machine"]) != (FORMAT, machine()):
             return None
         seconds = {str(unit): float(value) for unit, value in saved["seconds"].items()}
-        return Rates(seconds, saved["machine"], float(saved["measured_at"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        measured_at = float(saved["measured_at"])
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ):
         return None
+    usable = all(math.isfinite(one) and one >= 0 for one in (*seconds.values(), measured_at))
+    return Rates(seconds, saved["machine"], measured_at) if usable else None
 
 
 def _model() -> str:

@@ -309,6 +309,19 @@ def _explicit_owners(
 
 
 RandomState = int | np.random.Generator | None
+LARGEST_SEED = (1 << 64) - 1
+"""Results are JSON, whose readers take no longer numbers."""
+
+
+def check_seed(seed: int) -> int:
+    """Refuse a number that no result could be written with."""
+    if not 0 <= seed <= LARGEST_SEED:
+        raise ParameterError(
+            f"random_state is {'negative' if seed < 0 else 'a number of more than 64 bits'}.",
+            "A seed is an integer from 0 to 2**64 - 1.",
+            "Give another number, or None for a different draw every time.",
+        )
+    return seed
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
@@ -319,10 +332,10 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(int(random_state.randint(2**31 - 1)))
     if random_state is None:
         return np.random.default_rng()
-    if isinstance(random_state, int | np.integer) and random_state >= 0:
-        return np.random.default_rng(int(random_state))
+    if isinstance(random_state, int | np.integer):
+        return np.random.default_rng(check_seed(int(random_state)))
     raise ParameterError(
         f"random_state is a {type(random_state).__name__} that is no seed.",
-        "It must be None, an integer of at least 0, or a numpy Generator.",
+        "It must be None, an integer from 0 to 2**64 - 1, or a numpy Generator.",
         "Pass for example random_state=0.",
     )

@@ -48,6 +48,10 @@ class RawColumn:
     order: tuple[str, ...] | None = None
 
 
+MOST_COLUMNS = 1_000_000
+"""Of an array; every column takes memory, whether or not there are rows."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RawTable:
     """Raw columns of one party, all of the same length."""
@@ -153,6 +157,12 @@ def from_matrix(matrix: NDArray[Any], names: Sequence[str] | None, party: str) -
             f"The array of party {party!r} has {matrix.ndim} dimension(s).",
             "A table needs a 2-D array of shape (n_rows, n_columns).",
             "Reshape it, for example with array.reshape(-1, 1) for one column.",
+        )
+    if matrix.shape[1] > MOST_COLUMNS:  # before memory is taken for their names
+        raise ColumnError(
+            f"The array of party {party!r} has {matrix.shape[1]:,} columns.",
+            f"At most {MOST_COLUMNS:,} columns are possible.",
+            "Pass fewer columns, or check whether the array should be turned round.",
         )
     if names is None:
         names = [f"x{index}" for index in range(matrix.shape[1])]

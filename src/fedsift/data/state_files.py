@@ -16,15 +16,16 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from msgspec import MsgspecError
 
 from fedsift.data.archive import stored_arrays
-from fedsift.errors import FileProblem
+from fedsift.errors import FedsiftError, FileProblem
 
 State = dict[str, Any]
 """Arrays and plain values by name, nested."""
@@ -174,6 +175,16 @@ class Checkpoints:
         try:
             return _read(self.path(unit))
         except _UNREADABLE as error:
+            raise self.unreadable(unit) from error
+
+    @contextlib.contextmanager
+    def reading(self, unit: int) -> Iterator[None]:
+        """Refuse a file that is intact and holds something else than was ever written."""
+        try:
+            yield
+        except FedsiftError:
+            raise
+        except (*_UNREADABLE, LookupError, ArithmeticError, MsgspecError) as error:
             raise self.unreadable(unit) from error
 
     def unreadable(self, unit: int) -> FileProblem:

@@ -138,7 +138,7 @@ def open_report(
 def _same_version(what: str, site: str) -> Iterator[None]:
     try:
         yield
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, OverflowError):
         raise BadEnvelope(
             f"The {what} of {site!r} cannot be read.",
             "Members and submitter must run the same version of fedsift.",

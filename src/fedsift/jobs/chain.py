@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import numbers
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ from fedsift.config.parameters import (
 from fedsift.config.steps import PREDICT, TRAIN, step_seed
 from fedsift.data import Federation
 from fedsift.data.fingerprint import fingerprint
+from fedsift.data.partition import check_seed
 from fedsift.engine.observer import as_observer
 from fedsift.errors import ParameterError
 from fedsift.jobs.chain_state import StepFiles, forget_places, step_place
@@ -203,9 +205,12 @@ class Chain(StepsRun):
 
     def _begin(self):
         done = max(self._files.found().steps, default=0)
-        for text in self._files.load(done)["results"] if done else ():
-            self._results.append(msgspec.json.decode(text, type=SelectionResult))
-            self._keep_survivors(self._results[-1])
+        if done:
+            kept = self._files.load(done)
+            with self._files.reading(done):
+                for text in kept["results"]:
+                    self._results.append(msgspec.json.decode(text, type=SelectionResult))
+                    self._keep_survivors(self._results[-1])
         return done
 
     def _step(self, number):
@@ -310,6 +315,8 @@ class Chain(StepsRun):
         check_parameters(PARAMETERS, vars(self))
         if not self.steps:
             raise ParameterError("The chain has no steps.", "One at least is needed.", "Add one.")
+        if isinstance(self.random_state, numbers.Integral):
+            check_seed(int(self.random_state))
         settings = [one.get_params(deep=False) for one in self.steps]
         refuse_checkpoints(settings, self.checkpoint)
         check_budget_of_steps(policies_for(self.policy, federation.parties), settings)

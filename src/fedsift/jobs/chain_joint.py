@@ -127,7 +127,9 @@ class ChainRun(ChainState):
         self._resumed = done != chain.NOTHING
         if self._resumed:
             for party, own in self._files.items():
-                self._take_over(party, own.load(done))
+                state = own.load(done)
+                with own.reading(done):
+                    self._take_over(party, state)
             self._count_again(outcomes)
             self._note_model()
         else:

@@ -59,7 +59,7 @@ class Opening(JointRun):
         if job.has_gaps and job.coordinator in homes:
             homes = {**homes, job.coordinator: _with_gaps(homes[job.coordinator])}
         super().__init__(first, homes, engine, observer)
-        self._chain = job
+        self._chain, self._settings = job, job.step_parameters
         self._all_homes = homes
         wanted = _wanted(job)
         self._terms = replace(
@@ -69,6 +69,9 @@ class Opening(JointRun):
             labelled=job.labelled and wanted.labels,
             wanted=wanted,
         )
+
+    def _again(self, homes: Mapping[str, LocalParty]) -> Opening:
+        return Opening(self._chain, homes, self._engine)
 
     @property
     def outcomes(self) -> list[Outcome]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -285,7 +286,13 @@ class StepFiles:
     def left(self, step: int) -> tuple[list[str], int]:
         """Parties and number of features that were left after a step."""
         state = self._checked(step)["state"]
-        return list(state["parties"]), int(state["n_features"])
+        with self.reading(step):
+            return list(state["parties"]), int(state["n_features"])
+
+    def reading(self, step: int) -> AbstractContextManager[None]:
+        """Refuse a state that is none of this version of fedsift."""
+        assert self._files is not None  # noqa: S101 - asked for files that are there
+        return self._files.reading(step)
 
     def clear(self) -> None:
         """Forget the run."""

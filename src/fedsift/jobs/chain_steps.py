@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.config.steps import PREDICT, TRAIN
+from fedsift.crypto.distance import run_distance, sum_distances
 from fedsift.data import Federation
 from fedsift.data.cells import plain_cell
 from fedsift.data.target import Target
@@ -113,17 +114,20 @@ class StepsRun(ABC):
         **told: Any,
     ) -> None:
         """The result of a prediction, which holds no single one; ``told`` is cost and ledger."""
-        score = score_of(predicted, truth)
+        score, last = score_of(predicted, truth), self._results[-1]
         parameters = {**asked, "n_rows": len(predicted)}
         if score is not None:
             parameters["score"] = score
         result = msgspec.structs.replace(
-            self._results[-1],
+            last,
             scores={},
             ranking={},
             history=(),
             warnings=(),
             parameters=parameters,
+            distance_bits=run_distance(
+                last.crypto, told["traffic"].ciphertexts, last.security_bits
+            ),
             **told,
         )
         self._results.append(tagged(result, number, PREDICT))
@@ -269,6 +273,7 @@ def summed(
         shape=steps[0].shape,
         seed=seed,
         warnings=(*warnings, *remarks),
+        distance_bits=sum_distances(one.distance_bits for one in steps),
         steps=tuple(steps),
     )
 

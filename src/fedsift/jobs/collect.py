@@ -30,6 +30,7 @@ import numpy.typing as npt
 from fedsift.errors import BadFrame
 from fedsift.jobs.setup_terms import COORDINATOR, NEUTRAL, PARTICIPANT
 from fedsift.methods.checks import ResultNeeds
+from fedsift.methods.execution import facts_by_party
 from fedsift.protocol import (
     DrivingRole,
     Message,
@@ -319,14 +320,6 @@ def build_nodes(
     return {party: (here.get(party) or RemoteRole(kind),) for party, kind in kinds.items()}
 
 
-def by_party(facts: Iterable[tuple[str, Facts]]) -> dict[str, Facts]:
-    """What all roles of a party know together."""
-    together: dict[str, Facts] = {}
-    for party, known in facts:
-        together.setdefault(party, {}).update(known)
-    return together
-
-
 def own_selected(
     names: Mapping[str, Sequence[str]], facts: Iterable[tuple[str, Facts]]
 ) -> dict[str, list[str]]:
@@ -335,7 +328,7 @@ def own_selected(
     ``names`` are the features of parties at home.
     """
     selected = {}
-    for party, known in by_party(facts).items():
+    for party, known in facts_by_party(facts).items():
         told, own = known.get("selected"), names.get(party, ())
         if isinstance(told, bool):  # a participant is selected as a whole
             selected[party] = list(own) if told else []

@@ -26,6 +26,7 @@ import msgspec
 
 from fedsift.data.row_digests import KEY_BYTES, Digests
 from fedsift.errors import BadEnvelope, FedsiftError, FileProblem, PolicyViolation
+from fedsift.jobs.damage import HISTORY_FILE, refuse_damage
 from fedsift.jobs.row_change import find_smallest_change, tell_copies_apart
 from fedsift.jobs.row_sets import (
     Table,
@@ -39,7 +40,6 @@ from fedsift.jobs.row_sets import (
 from fedsift.jobs.spec import JointJob
 from fedsift.protocol.policy import PlannedDisclosure, Policy, check_ids_asked
 
-HISTORY_FILE = "history.sqlite"
 MOST_JOBS = 20
 """Jobs per table where a policy does not say."""
 MOST_IDS = 10
@@ -159,7 +159,7 @@ class History:
     @property
     def row_key(self) -> bytes:
         """The member's secret for :func:`~fedsift.data.row_digests.digest_rows`."""
-        with self.change() as db:
+        with self.change() as db, refuse_damage():
             key: bytes = db.execute("SELECT row_key FROM member").fetchone()[0]
         return key
 
@@ -209,9 +209,10 @@ class History:
         columns = ", ".join(PastJob.__struct_fields__)
         with self.change() as db:
             rows = db.execute(f"SELECT {columns} FROM jobs ORDER BY started, rowid").fetchall()  # noqa: S608
-        return tuple(
-            _read_job(dict(zip(PastJob.__struct_fields__, row, strict=True))) for row in rows
-        )
+        with refuse_damage():
+            return tuple(
+                _read_job(dict(zip(PastJob.__struct_fields__, row, strict=True))) for row in rows
+            )
 
     def budget(
         self, data: str, policy: Policy, digests: Mapping[str, Digests] | None = None

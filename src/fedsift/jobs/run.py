@@ -26,6 +26,7 @@ from fedsift.data.remarks import remarks_on
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
 from fedsift.engine.observer import Watching, as_observer, merge_traffic, sum_timings
 from fedsift.jobs import align, collect, setup
+from fedsift.jobs.foresight import refuse_missing_kinds, with_room
 from fedsift.jobs.history import JobRecord
 from fedsift.jobs.setup_terms import Agreed, Seat, messages_used
 from fedsift.jobs.spec import (
@@ -41,6 +42,7 @@ from fedsift.methods.execution import (
     Plan,
     PreparedRun,
     execute,
+    facts_by_party,
     facts_of,
     make_plan,
     replace_remote_roles,
@@ -56,6 +58,7 @@ from fedsift.protocol.policy import (
     check_before,
     check_names,
     check_rows,
+    only_kinds,
 )
 from fedsift.protocol.protocol import placement_of
 from fedsift.protocol.resume import forget_finished
@@ -179,7 +182,7 @@ class JointRun:
         self._observer = as_observer(observer)
         self._keep_own = keep_own
         self._selector = job.selector() if selector is None else selector
-        self._terms = job.terms(self._selector)
+        self._terms, self._settings = job.terms(self._selector), job.step_parameters
         everybody = [*job.parties, *([] if job.neutral is None else [job.neutral])]
         at_home = everybody if engine.home is None else engine.home
         self._homes = {
@@ -302,7 +305,7 @@ class JointRun:
     ) -> dict[str, collect.Found] | None:
         """What the others tell for the result; None at sites without the coordinator."""
         coordinator, neutral = self._job.coordinator, self._job.neutral
-        facts = collect.by_party(own)
+        facts = facts_by_party(own)
         here: dict[str, Role] = {}
         for party in self._homes:
             if party == coordinator:
@@ -323,7 +326,7 @@ class JointRun:
         """Give every party at home what it may keep of the run for itself."""
         if self._keep_own is None:
             return
-        for party, known in collect.by_party(own).items():
+        for party, known in facts_by_party(own).items():
             names = parts[party].feature_names if party in parts else ()
             kept = {"columns": list(agreed.columns or names), **known}
             if party in parts and parts[party].own_names:
@@ -350,7 +353,22 @@ class JointRun:
         review = self._review if reviewing else None
         phases = (*self._before(), self._after(self._job.parties))
         sends = [pair for phase in phases for pair in self._foreseen(*phase)[0]]
-        return {p: Seat(home.policy, home.load, review, sends) for p, home in self._homes.items()}
+        foresee = self._foresee if reviewing else None
+        return {
+            p: Seat(home.policy, home.load, review, sends, foresee)
+            for p, home in self._homes.items()
+        }
+
+    def _foresee(self, known: Agreed) -> None:
+        """See whether the lists of kinds of the parties at home will do."""
+        others = [party for party in self._job.parties if party not in self._homes]
+        homes = {p: LocalParty(one.load, only_kinds(one.policy)) for p, one in self._homes.items()}
+        guess = with_room(known, self._settings)
+        refuse_missing_kinds(guess, others, self._terms.wanted, self._again(homes)._review)
+
+    def _again(self, homes: Mapping[str, LocalParty]) -> JointRun:
+        """The same run, only to be looked at."""
+        return JointRun(self._job, homes, self._engine)
 
     def _review(self, agreed: Agreed) -> None:
         """See whether all of it fits, at a site, before anything is sent that depends on values."""

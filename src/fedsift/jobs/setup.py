@@ -128,6 +128,19 @@ class _Attendee:
         if terms.labelled and (terms.setting == "horizontal" or self.party == terms.coordinator):
             self._labels, self._n_classes = self._kind_of_labels()
 
+    def foresee(self, n_rows: int, labels: str, n_classes: int) -> None:
+        """Let the policy judge the method by what this party knows before it says anything."""
+        if self._seat.foresee is None:
+            return
+        own, terms = self.part.feature_names, self._terms
+        common = own if terms.setting == "horizontal" else ()
+        rows = {terms.coordinator: n_rows, self.party: self.part.n_rows}
+        features = {p: common for p in terms.parties if p != self.party}
+        features = {**({self.party: own} if own else {}), **features}
+        labels = CLASSES if labels == ONE_CLASS else labels
+        known = Agreed(len(own), features, rows, labels, n_classes, {}, common)
+        self._seat.foresee(replace(known, min_class_size=1))
+
     def _kind_of_labels(self) -> tuple[str, int]:
         fewest = 2 if self._terms.setting == "vertical" else 1
         target = self.part.target(self._terms.task, fewest_classes=fewest)
@@ -206,6 +219,7 @@ class Participant(_Attendee, Role, name=PARTICIPANT):
         check_same(self.party, self._terms, ask.version, ask.job)
         with self.clock("prepare"):
             self.open_part()
+            self.foresee(0, self._labels, 0)
         return self.outline(self._key.announce(net, net.members(PARTICIPANT)))
 
     @handles(HolderInvitation)
@@ -214,6 +228,7 @@ class Participant(_Attendee, Role, name=PARTICIPANT):
         check_same(self.party, self._terms, ask.version, ask.job)
         with self.clock("prepare"):
             self.open_part()
+            self.foresee(ask.n_rows, ask.labels, ask.n_classes)
         self._coordinator_rows, self._told_labels = ask.n_rows, (ask.labels, ask.n_classes)
         return self.outline()
 
@@ -308,6 +323,7 @@ class Coordinator(_Attendee, DrivingRole, name=COORDINATOR):
         if self._seat.load is not None:
             with self.clock("prepare"):
                 self.open_part()
+                self.foresee(self.part.n_rows, self._labels, self.n_classes)
             outlines[self.party] = self.outline()
         if participants:
             replies = await net.ask(PARTICIPANT, self._invitation(), OwnOutline)

@@ -117,12 +117,16 @@ class Seat:
         Checks the job against policy and data once its settings are known, and raises to refuse.
     sends : sequence of (party, Declaration)
         What the job will disclose whatever its settings are; checked before the first message.
+    foresee : callable, optional
+        Given what the party knows at first: raises if the method needs kinds of disclosure that
+        its policy does not allow, whatever the others bring. Called before it says anything.
     """
 
     policy: Policy
     load: Callable[[], Part] | None = None
     review: Callable[[Agreed], None] | None = None
     sends: Sequence[tuple[str, Declaration]] = ()
+    foresee: Callable[[Agreed], None] | None = None
 
 
 def messages_used(terms: Terms) -> tuple[type[Message], ...]:

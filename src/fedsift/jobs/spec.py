@@ -25,6 +25,7 @@ from fedsift.config.toml import fits
 from fedsift.data.federation import JointFederation, RemoteTable, TargetOutline
 from fedsift.data.ids import Ids, check_names
 from fedsift.data.part import LABEL, Part, recoded_target
+from fedsift.data.partition import LARGEST_SEED
 from fedsift.data.remarks import remarks_on
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
@@ -310,7 +311,7 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise _bad("it matches rows of parties that have different ones")
         if not set(self.columns) <= set(self.parties):
             raise _bad("it names columns of a party that is none of its own")
-        if self.seed is not None and not 0 <= self.seed < 1 << 256:
+        if self.seed is not None and not 0 <= self.seed <= LARGEST_SEED:
             raise _bad("its seed is negative or too long")
         if self.timeout_seconds is not None and not 0 < self.timeout_seconds < float("inf"):
             raise _bad("its time limit is none")
@@ -336,7 +337,7 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             for name, value in step.parameters.items():
                 if name not in known.parameters or not fits(value, known.parameters[name]):
                     raise _bad(f"{step.method} has no such parameter {name[:40]!r}")
-            if step.seed is not None and not 0 <= step.seed < 1 << 256:
+            if step.seed is not None and not 0 <= step.seed <= LARGEST_SEED:
                 raise _bad("a seed is negative or too long")
         if rest and not self.labelled:
             raise _bad("it trains a model without labels")

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fedsift.config.parameters import COMMON, Parameter, check_parameters, with_parameters
 from fedsift.data import Federation, split_horizontal, split_vertical
+from fedsift.data.partition import check_seed
 from fedsift.engine import LOCAL_ENGINE
 from fedsift.engine.observer import as_observer
 from fedsift.errors import ParameterError, PartyError
@@ -155,7 +156,7 @@ class FederatedSelector(SelectorMixin, BaseEstimator):
     def _seed(self):
         """An integer seed from scikit-learn's ``random_state``, or None."""
         if self.random_state is None or isinstance(self.random_state, numbers.Integral):
-            return None if self.random_state is None else int(self.random_state)
+            return None if self.random_state is None else check_seed(int(self.random_state))
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from fedsift.crypto.distance import run_distance
 from fedsift.data import Federation
 from fedsift.data.federation import is_remote, local_only
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
@@ -189,6 +190,14 @@ def facts_of(nodes: Mapping[str, Sequence[Role]]) -> Facts:
     ]
 
 
+def facts_by_party(facts: Facts) -> dict[str, dict[str, Any]]:
+    """What all roles of a party know together."""
+    together: dict[str, dict[str, Any]] = {}
+    for party, known in facts:
+        together.setdefault(party, {}).update(known)
+    return together
+
+
 def replace_remote_roles(
     nodes: Mapping[str, Sequence[Role]], home: Collection[str] | None
 ) -> Mapping[str, Sequence[Role]]:
@@ -226,6 +235,7 @@ def build_result(
     the data are left out if rows have a budget of privacy: a single row can make one.
     """
     order = {party: list(table.feature_names) for party, table in federation.tables.items()}
+    traffic = outcome.transcript.traffic()
     return SelectionResult(
         method=prepared.protocol.name,
         setting=federation.setting,
@@ -241,8 +251,7 @@ def build_result(
         ),
         participants=dict(participants or {}),
         traffic=msgspec.structs.replace(
-            outcome.transcript.traffic(),
-            lines=(*federation.messages, *outcome.transcript.lines),
+            traffic, lines=(*federation.messages, *outcome.transcript.lines)
         ),
         timings=outcome.timings,
         disclosures=(*federation.disclosures, *outcome.ledger.rows()),
@@ -254,6 +263,7 @@ def build_result(
         shape=shape_of(federation),
         versions=versions(),
         warnings=(*(() if prepared.has_budget else federation.warnings), *warnings),
+        distance_bits=run_distance(crypto, traffic.ciphertexts, prepared.security_bits),
     )
 
 

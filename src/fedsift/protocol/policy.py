@@ -20,6 +20,7 @@ from fedsift.protocol.message import Declaration
 
 SMALLEST_CLASS = 5
 """Fewest rows of a class where no policy says otherwise."""
+_AMOUNTS = ("bins", "classes", "groups", "epochs", "columns")
 _ROUNDING = 1e-9
 """Share of a budget that sums of decimal fractions may exceed it by."""
 
@@ -186,6 +187,24 @@ class SimulationPolicy(Policy):
     def allows(self, declaration: Declaration) -> bool:
         """As :meth:`Policy.allows`; a cell of few rows is no secret to who has the rows."""
         return super().allows(declaration) or declaration.kind == "bin-counts"
+
+
+def only_kinds(policy: Policy) -> Policy:
+    """The same lists of kinds, and no other term that could refuse a run."""
+    limits: dict[str, Any] = dict.fromkeys((f"max_{what}" for what in _AMOUNTS), sys.maxsize)
+    return dataclasses.replace(
+        policy,
+        methods=None,
+        min_security_bits=0,
+        min_bin_size=1,
+        min_class_size=1,
+        min_rows=0,
+        anonymous_names=False,
+        max_epsilon=None,
+        max_release_epsilon=None,
+        max_epsilon_total=None,
+        **limits,
+    )
 
 
 OPEN = SimulationPolicy()

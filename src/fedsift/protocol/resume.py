@@ -172,9 +172,16 @@ class Kept:
             raise self.lacking(unit)
         self._files.forget_after(unit)
         self.run, self.unit = run, unit
-        net.go_on(saved["account"])
+        with self._files.reading(unit):
+            net.go_on(saved["account"])
         self.state = saved["state"]
         return self.state
+
+    def restore(self, role: Resumable, run: str, unit: int, net: Network) -> None:
+        """Have a role take over its state after a unit."""
+        state = self.load(run, unit, net)
+        with self._files.reading(unit):
+            role.restore(state)
 
     def clear(self) -> None:
         """Forget the run."""
@@ -207,7 +214,9 @@ class Kept:
         saved = self._files.load(unit)
         if not set(saved) >= _PARTS:
             raise self._files.unreadable(unit)
-        changed = sorted(k for k in {*saved["job"], *self._job} if not self._same(k, saved["job"]))
+        with self._files.reading(unit):
+            job = dict(saved["job"])
+            changed = sorted(k for k in {*job, *self._job} if not self._same(k, job))
         if changed:
             raise ParameterError(
                 f"The checkpoint belongs to a job with another {', '.join(changed)}.",
@@ -295,7 +304,7 @@ class Resumable(Role):
         if ask.unit == 0 and run != ask.run:
             kept.begin(ask.run, self.checkpoint(), net)
         else:
-            self.restore(kept.load(ask.run, ask.unit, net))
+            kept.restore(self, ask.run, ask.unit, net)
         return ask.run, (ask.unit,), True
 
 
@@ -328,7 +337,7 @@ class ResumableDriver(Resumable, DrivingRole):
         told = await self._everybody(run, _QUERY, net)
         if units:
             unit = _last_common(run, units, told)
-            self.restore(kept.load(run, unit, net))
+            kept.restore(self, run, unit, net)
         else:
             without = [party for party, reply in told if not reply.keeps]
             if without:

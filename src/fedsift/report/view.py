@@ -215,6 +215,9 @@ def _facts(result: SelectionResult) -> tuple[tuple[str, str], ...]:
     if shape.get("label_holder"):
         facts.append(("label holder", shape["label_holder"]))
     facts.append(("protection", _protection(result)))
+    if result.distance_bits is not None:
+        distance = f"at most 2^-{result.distance_bits:g} for all ciphertexts together"
+        facts.append(("statistical distance", distance))
     facts += _budgets(result.parameters.get("privacy", {}))
     facts.append(("seed", "none" if result.seed is None else result.seed))
     facts.append(("ledger", say_verified(result)))

@@ -1,9 +1,12 @@
 """The same job at sites of their own: same result as in one process, and every party may refuse."""
 
+import dataclasses
+
 import msgspec
 import pytest
 
 import fedsift as fs
+from fedsift.config.parties import expand_kinds
 from fedsift.errors import PartyFailed, PolicyViolation
 from fedsift.jobs.run import run_joint
 from fedsift.testing.draws import let_seeds_drive_everything
@@ -212,6 +215,18 @@ def plain_rows(job, columns, label="paid", labelled=True):
     return job.selector().fit(federation).result_
 
 
+def refused_with(job, homes, party, policy):
+    """The error of a run with another policy of one party, and the messages that it sent."""
+    homes = {**homes, party: dataclasses.replace(homes[party], policy=policy)}
+    received = []
+
+    def watching(job, own, engine):
+        return run_joint(job, own, engine, observer=received.append)
+
+    error = refusal(job, homes, watching)
+    return error, {step.message for step in received if step.sender == party}
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("policy", "word"),
@@ -226,6 +241,7 @@ class TestRefusals:
             (fs.Policy(may_not_reveal=("named-scores",)), "'named-scores'"),
             (fs.Policy(may_reveal=("outline", "row-count", "common-ids", "counts")), "'remarks'"),
             (fs.Policy(may_reveal=("basic", "feature-count", "common-ids")), "'bin-counts'"),
+            (fs.Policy(may_not_reveal=("bin-counts",)), "'bin-counts'"),
         ],
         ids=[
             "method",
@@ -238,6 +254,7 @@ class TestRefusals:
             "findings",
             "remarks not listed",
             "not listed",
+            "forbidden",
         ],
     )
     def test_a_party_refuses_by_its_own_policy(self, policy, word):
@@ -257,12 +274,86 @@ class TestRefusals:
         assert word in str(error)
         messages = {step.message for step in received if step.receiver == "bank"}
         allowed = {"OwnOutline", "Done", "Fault"}
-        if word in ("'outline'", "'common-ids'", "'named-scores'", "'remarks'"):
-            # Known from the job alone, so the shop has said nothing.
+        if (policy.may_reveal and word.startswith("'")) or policy.may_not_reveal:
+            # Lists of kinds are compared with the job before the shop says anything.
             assert not [s for s in received if s.sender == "shop" and s.message == "OwnOutline"]
         if policy.min_rows == 77:  # how many rows are common is known only after the alignment
             allowed |= {"BlindedSet", "TwiceBlinded"}
         assert messages <= allowed
+
+    @pytest.mark.parametrize(
+        ("method", "kind", "options"),
+        [
+            ("filter", "feature-scores", {"n_features_to_select": 5}),
+            ("filter", "feature-count", {"score": "f", "label": "amount"}),
+            ("filter", "feature-count", {"score": "variance", "label": None}),
+            ("interaction", "feature-count", {"n_features_to_select": 2}),
+            ("vfps", "group-distances", {"n_participants": 2, "n_queries": 12, "n_groups": 4}),
+            ("fedsdg", "gate-sums", {}),
+        ],
+    )
+    def test_a_party_that_misses_a_kind_of_the_method_sends_nothing(self, method, kind, options):
+        """Neither a participant nor the coordinator, whatever the method needs."""
+        label = options.get("label", "paid")
+        job = vertical(method, FOUR, **options)
+        columns = COLUMNS | {"mill": ["spend"]}
+        missing = fs.Policy(may_not_reveal=(kind,))
+
+        error, sent = refused_with(
+            job, columns_homes(job, label=label, columns=columns), "shop", missing
+        )
+
+        assert f"{kind!r}" in str(error)
+        assert "'shop'" in str(error)
+        assert sent <= {"Fault", "Done"}
+
+    @pytest.mark.parametrize(
+        ("method", "kind", "options"),
+        [
+            ("filter", "class-count", {"n_features_to_select": 2}),
+            ("fedsdg", "training-rows", {}),
+            ("interaction", "class-count", {"n_features_to_select": 2}),
+        ],
+    )
+    def test_a_coordinator_that_misses_a_kind_does_not_even_invite(self, method, kind, options):
+        job = vertical(method, **options)
+        missing = fs.Policy(may_not_reveal=(kind,))
+
+        error, sent = refused_with(job, columns_homes(job), "bank", missing)
+
+        assert f"{kind!r}" in str(error)
+        assert sent <= {"Fault", "Done"}
+
+    @pytest.mark.parametrize(
+        ("method", "kind", "options", "labelled"),
+        [
+            ("filter", "pooled-sums", {"score": "mi"}, True),
+            ("dcfs", "anchor-images", {"n_features_to_select": 1}, False),
+            ("fpso", "unnamed-subsets", {"n_rounds": 2, "n_iterations": 4}, True),
+        ],
+    )
+    def test_a_party_with_its_own_rows_sends_nothing_either(self, method, kind, options, labelled):
+        job = horizontal(method, labelled=labelled, **options)
+        homes = rows_homes(["income", "visits", "spend"])
+        missing = fs.Policy(may_not_reveal=(kind,))
+
+        error, sent = refused_with(job, homes, "south", missing)
+
+        assert f"{kind!r}" in str(error)
+        assert sent <= {"Fault", "Done"}
+
+    def test_lists_that_fit_the_job_and_not_each_other_stop_it_later(self):
+        """The shop gives scores only and the store counts only, which neither could know before."""
+        job = vertical("filter", score="gini", n_features_to_select=2)
+        counts = tuple(kind for kind in expand_kinds(COUNTS) if kind != "feature-scores")
+        homes = columns_homes(job, policies={"store": fs.Policy(may_reveal=counts)})
+        scores = fs.Policy(may_reveal=("basic", "common-ids", "scores"))
+
+        error, sent = refused_with(job, homes, "shop", scores)
+
+        assert isinstance(error, PolicyViolation)
+        assert "'store'" in str(error)
+        assert "OwnOutline" in sent
 
     def test_a_count_that_a_policy_wants_to_see_is_not_told(self):
         job = vertical("filter", n_features_to_select=2)

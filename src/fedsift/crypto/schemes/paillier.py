@@ -19,6 +19,7 @@ within 2**-40 of uniform in the whole group of ``hs``.
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from concurrent.futures import ThreadPoolExecutor
@@ -78,6 +79,17 @@ def key_bits_for(security_bits: int) -> int:
         "Paillier keys reach 256 bits.",
         "Ask for 112, 128, 192 or 256.",
     )
+
+
+def masked_distance_bits(n_ciphertexts: int, security_bits: int) -> float:
+    """-log2 of a bound of the statistical distance of all ciphertexts of a run.
+
+    Each is full of numbers under the narrowest masks that there are, and re-randomised.
+    """
+    digit_bits = STATISTICAL_BITS + 1
+    n_numbers = n_ciphertexts * (key_bits_for(security_bits) // digit_bits)
+    rerandomised = n_ciphertexts * 2.0 ** (STATISTICAL_BITS - _RUN_BITS)
+    return STATISTICAL_BITS - math.log2(n_numbers + rerandomised)
 
 
 class PaillierPublicKey:

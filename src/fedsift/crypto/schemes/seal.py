@@ -129,9 +129,20 @@ def run_distance_bits(parameters: SealParameters, noise_bits: float, n_ciphertex
     at most the root of twice the sum. Three uniform numbers in intervals of length w have
     I = 4.5625 / w**2.
     """
-    width_bits = parameters.flood_bits - 1
-    added = parameters.degree * max(1, n_ciphertexts) * _FISHER / 4
-    return width_bits - noise_bits - math.log2(added) / 2
+    return _distance_bits(parameters.flood_bits - noise_bits, parameters.degree, n_ciphertexts)
+
+
+def least_distance_bits(n_ciphertexts: int) -> float:
+    """What :func:`run_distance_bits` is at least, whatever is computed.
+
+    That is with the fewest bits that :meth:`SealPublic.hide_circuit` accepts, in the largest ring.
+    """
+    return _distance_bits(FLOODING_BITS, max(MAX_LEVELS), n_ciphertexts)
+
+
+def _distance_bits(flooding_bits: float, degree: int, n_ciphertexts: int) -> float:
+    added = degree * max(1, n_ciphertexts) * _FISHER / 4
+    return flooding_bits - 1 - math.log2(added) / 2
 
 
 def _refuse(what: str, needed: str) -> NoReturn:

@@ -36,6 +36,7 @@ RELAY_VERSION = 3
 """Grows whenever sites of different versions could misunderstand each other."""
 
 _HEAD = struct.Struct(">4s32sH")
+_UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError, OverflowError)
 _HELLO, _DATA = b"fsh\x01", b"fsd\x01"
 _NO_CONNECTION = bytes(32)
 _MOST_LANES = 512
@@ -261,7 +262,7 @@ class SecureTransport:
         """Return the fresh key in a handshake, if the sites agree on version and job."""
         try:
             handshake = msgspec.msgpack.decode(opened, type=_Handshake)
-        except msgspec.MsgspecError:
+        except _UNREADABLE:
             raise _other_version(site, "another") from None
         if handshake.version != RELAY_VERSION:
             raise _other_version(site, str(handshake.version))
@@ -305,7 +306,7 @@ def _fresh_of(opened: bytes) -> bytes:
     """Return the fresh key of a handshake that cannot be agreed with."""
     try:
         return msgspec.msgpack.decode(opened, type=_Handshake).fresh
-    except msgspec.MsgspecError:
+    except _UNREADABLE:
         return _NO_CONNECTION
 
 
