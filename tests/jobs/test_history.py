@@ -183,8 +183,8 @@ class TestBudgets:
         frame, asked = people(n_rows), vertical("filter", ("bank", "shop"))
         for _ in range(allowed):
             begun(tmp_path, submitted(asked), frame=frame).admit()
+        last = begun(tmp_path, submitted(asked), frame=frame)
         with pytest.raises(PolicyViolation, match="few rows") as caught:
-            last = begun(tmp_path, submitted(asked), frame=frame)
             last.admit()
         last.history.end(last.job.fingerprint, caught.value)
         # A policy may say so by name, and whoever has the labels chooses none for itself.
