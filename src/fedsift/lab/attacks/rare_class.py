@@ -343,7 +343,8 @@ ON_FILTER = (
         for score in ("mi", "iv")
     ),
     _attack("rare-class-chi2", _from_sums("classification"), ("SealedSums", "ScaledScores"),
-            _VICTIM, "values known, or squared correlation", declared_as=("class-sums", "feature-scores")),
+            _VICTIM, "values known, or squared correlation",
+            declared_as=("class-sums", "feature-scores")),
     *(
         _attack(f"rare-class-pooled-{score}", _pooled(score, "classification"), ("MaskedSums",),
                 _VICTIM, "values known", attacker="coordinator", declared_as=("pooled-sums",))
