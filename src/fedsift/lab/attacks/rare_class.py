@@ -11,7 +11,7 @@ Fix       ``min_class_size``: labels that fewer rows share are refused before an
           for every class; chi2 tells scores alone.
 Remains   A class of the smallest size that is allowed, which is tried on the defaults too. Counts
           of two classes, one of which has five rows, in three bins: the bin with most of the five
-          is that of 0.60 of them, where the largest bin of all rows is that of 0.42.
+          is that of 0.57 of them, where the largest bin of all rows is that of 0.42.
 """
 
 from __future__ import annotations
