@@ -80,7 +80,7 @@ _MEANING = {
     "POLICY_KEYS.max_epsilon": "most that a run with differential privacy may spend on one of its rows; runs without it are refused then",
     "POLICY_KEYS.max_release_epsilon": "most that the selection, as others see it, may spend on one row, its label included; runs with an exact selection are refused then",
     "POLICY_KEYS.max_epsilon_total": "most that all jobs on one table may spend together, both budgets added up. If missing, each budget may add up to `max_epsilon` and `max_release_epsilon`, where those are given. Kept where a member has a [history](deploy.md#what-a-member-remembers)",
-    "POLICY_KEYS.max_jobs_per_table": "most jobs that a member takes part in with one table, 20 if missing",
+    "POLICY_KEYS.max_jobs_per_table": "most jobs that a member takes part in with one table. If missing: 20, and where another party has the labels at most one for every 20 rows that are used, but never fewer than 3",
     "POLICY_KEYS.min_row_change": "fewest rows by which two jobs may differ, unless they have the same rows; `min_bin_size` if missing, and 0 allows any difference",
     "POLICY_KEYS.max_ids_asked": "longest list of ids that is compared with its own. If missing, a member answers lists up to ten times as long as its own",
     "POLICY_KEYS.approval": '`"ask"`: a person at the member approves every job, see [approval](deploy.md#a-person-says-yes); `"none"` if missing',

@@ -15,7 +15,15 @@ import fedsift as fs
 from fedsift.data.row_digests import BY_ID, BY_VALUES, digest_rows
 from fedsift.data.sources import read_source
 from fedsift.errors import BadEnvelope, FileProblem, PolicyViolation
-from fedsift.jobs.history import HISTORY_FILE, MOST_IDS, MOST_JOBS, History, JobRecord
+from fedsift.jobs.history import (
+    FEWEST_JOBS,
+    HISTORY_FILE,
+    MOST_IDS,
+    MOST_JOBS,
+    ROWS_PER_JOB,
+    History,
+    JobRecord,
+)
 from fedsift.jobs.row_change import find_smallest_change, tell_copies_apart
 from fedsift.jobs.spec import JointJob, JointStep
 from fedsift.protocol import Policy
@@ -225,6 +233,30 @@ class TestBudgets:
             db.execute("PRAGMA user_version = 1")
         with pytest.raises(PolicyViolation, match="one more job"):
             begun(tmp_path, policy=policy)
+
+    @pytest.mark.parametrize("n_rows", [2 * ROWS_PER_JOB, 5 * ROWS_PER_JOB])
+    def test_where_others_have_the_labels_few_rows_are_for_few_jobs(self, tmp_path, n_rows):
+        allowed = max(FEWEST_JOBS, n_rows // ROWS_PER_JOB)
+        assert allowed < MOST_JOBS
+        frame, asked = people(n_rows), vertical("filter", ("bank", "shop"))
+        for _ in range(allowed):
+            begun(tmp_path, submitted(asked), frame=frame).admit()
+        last = begun(tmp_path, submitted(asked), frame=frame)
+        with pytest.raises(PolicyViolation, match="few rows") as caught:
+            last.admit()
+        last.history.end(last.job.fingerprint, caught.value)
+        # A policy may say so by name, and whoever has the labels chooses none for itself.
+        named = Policy(max_jobs_per_table=MOST_JOBS)
+        begun(tmp_path, submitted(asked), named, frame=frame).admit()
+        begun(tmp_path, submitted(asked, label_party="shop"), frame=frame).admit()
+
+    def test_the_rows_in_use_count_not_those_of_the_table(self, tmp_path):
+        asked, frame = vertical("filter", ("bank", "shop")), people(20 * ROWS_PER_JOB)
+        for _ in range(FEWEST_JOBS):
+            begun(tmp_path, submitted(asked), frame=frame).admit(np.arange(ROWS_PER_JOB))
+        last = begun(tmp_path, submitted(asked), frame=frame)
+        with pytest.raises(PolicyViolation, match="one for every 20 rows in use"):
+            last.admit(np.arange(ROWS_PER_JOB))
 
     def test_steps_of_a_chain_add_up_before_the_first_message(self):
         steps = [fs.FilterSelector("mi", bins=[0.0], epsilon=0.3, n_features_to_select=2)] * 4

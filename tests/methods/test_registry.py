@@ -33,6 +33,8 @@ DEFAULT = {
     "cli/deploy_local.py",
     "cli/split.py",
     "lab/attacks/align.py",
+    "lab/attacks/made_columns.py",
+    "lab/attacks/probing.py",
     "lab/attacks/repeats.py",
     "deploy/site_files.py",
     "deploy/local.py",

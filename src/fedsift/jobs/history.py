@@ -42,6 +42,9 @@ from fedsift.protocol.policy import PlannedDisclosure, Policy, check_ids_asked
 
 MOST_JOBS = 20
 """Jobs per table where a policy does not say."""
+ROWS_PER_JOB, FEWEST_JOBS = 20, 3
+"""Rows that a job must use for each job on the table, and jobs that any table takes part in, where
+another party has the labels and a policy does not say."""
 MOST_IDS = 10
 """How many times longer than its own a list of ids may be, where a policy does not say."""
 
@@ -348,6 +351,7 @@ class JobRecord:
             smallest = min((change for change in found if change is not None), default=None)
             refused = smallest is not None and smallest < least
             n_rows = len(next(iter(used.values()), ()))
+            self._refuse_many(_spent(db, self.data)[0], n_rows)
             db.execute(
                 "UPDATE jobs SET row_change = ?, n_rows = ? WHERE job = ?", (smallest, n_rows, job)
             )
@@ -358,6 +362,18 @@ class JobRecord:
             raise self._violation(
                 "rows that differ in few rows from those of earlier jobs",
                 f"jobs over the same rows, or over rows that differ in at least {least}",
+            )
+
+    def _refuse_many(self, n_jobs: int, n_rows: int) -> None:
+        """Refuse more jobs than there are rows for: labels of choice tell about rows each time."""
+        of_others = self.job.label_party not in (None, self.party)
+        if self.policy.max_jobs_per_table is not None or not of_others:
+            return
+        if n_jobs > max(FEWEST_JOBS, n_rows // ROWS_PER_JOB):
+            raise self._violation(
+                "one more job on a table with few rows",
+                f"{FEWEST_JOBS} jobs, and one for every {ROWS_PER_JOB} rows in use, where another "
+                "party has the labels and max_jobs_per_table is missing",
             )
 
     def _refuse_beyond(self, budget: Budget) -> None:

@@ -190,7 +190,7 @@ def facts_of(nodes: Mapping[str, Sequence[Role]]) -> Facts:
     ]
 
 
-def facts_by_party(facts: Facts) -> dict[str, dict[str, Any]]:
+def facts_by_party(facts: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
     """What all roles of a party know together."""
     together: dict[str, dict[str, Any]] = {}
     for party, known in facts:

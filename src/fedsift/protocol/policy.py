@@ -59,8 +59,9 @@ class Policy:
         Largest sum of both budgets over all jobs on one table. If missing: each budget on its own
         may add up to ``max_epsilon`` and ``max_release_epsilon``, where those are given.
     max_jobs_per_table : int, optional
-        Most jobs that a member takes part in with one table, whatever its file is called; 20 if
-        missing.
+        Most jobs that a member takes part in with one table, whatever its file is called. If
+        missing: 20, and where another party has the labels at most one for every 20 rows that are
+        used, but never fewer than 3.
     min_row_change : int, optional
         Fewest rows by which two jobs may differ, unless they have the same rows; ``min_bin_size``
         if missing, and 0 allows any difference.

@@ -36,8 +36,8 @@ from fedsift.errors import FedsiftError
 from fedsift.jobs import align
 from fedsift.jobs.history import History, JobRecord
 from fedsift.lab.attacks.attack import OPTION, UNPROTECTED, Attack, Trial
+from fedsift.lab.attacks.members import submit
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage
-from fedsift.lab.attacks.repeats import submit
 from fedsift.protocol import Policy
 from fedsift.result import Disclosure
 

@@ -22,6 +22,13 @@ Fix       ``aggregation="masked"``: the third party reads all subsets from maske
 Remains   With two parties the subset that is not one's own is the other's. With
           ``mode="federated-fitness"`` the third party moves one swarm by pooled accuracies, and no
           subset is anybody's (:func:`from_common_subsets`).
+
+What is unusual about a row that has a class of its own
+Method    fpso with one neighbour; all rows but one are of the same class.
+Leak      Only rows whose nearest neighbour is that one are put into the wrong class: none where it
+          is far out. Mean accuracies tell in which columns that is so (:func:`_unusual`).
+Fix       ``min_class_size``: a party with a smaller class refuses.
+Remains   The same about several rows together.
 """
 
 from __future__ import annotations
@@ -37,6 +44,7 @@ import numpy.typing as npt
 from fedsift.crypto.masking import from_limbs
 from fedsift.data import split_horizontal
 from fedsift.lab.attacks.attack import OPTION, UNPROTECTED, Attack, Trial
+from fedsift.lab.attacks.rare_class import alike, best_of
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage, recorded_fit
 from fedsift.methods.fpso import third_party as fpso
 from fedsift.methods.fpso import votes as fpso_votes
@@ -54,6 +62,7 @@ from fedsift.methods.fpso.subset_fitness import KnnFitness, stratified_folds
 from fedsift.methods.fpso.third_party import Answer, Subset, ThirdParty
 from fedsift.methods.fpso.unnamed import subsets_in
 from fedsift.protocol import Network, Policy
+from fedsift.protocol.policy import SMALLEST_CLASS
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -419,6 +428,30 @@ def _useful_masks(variant: str, seed: int) -> Trial:
     return Trial(told_apart(importance, useful), 0.5, stage.ledger)
 
 
+def _unusual(variant: str, seed: int) -> Trial:
+    """Squared values of the only row of a class, at a party of few rows; others have one class."""
+    X = np.random.default_rng((seed, 9)).normal(size=(_PARTIES * 20, 30))
+    owners = np.repeat(np.arange(_PARTIES), 20)
+    least = 1 if variant == UNPROTECTED else SMALLEST_CLASS
+
+    def tried(n_marked: int) -> Trial:
+        selector = FPSOSelector(
+            k=1, n_particles=200, n_iterations=2, n_rounds=1, mode="federated-fitness",
+            policy=Policy(min_class_size=least), random_state=seed,
+        )  # fmt: skip
+        y = (np.arange(len(X)) < n_marked).astype(np.int64)
+        federation = split_horizontal(X, y, owners, task="classification")
+        stage = recorded_fit(selector, federation, CURIOUS)
+        view = curious(stage).seen(at_most=400)
+        design = np.column_stack([view.masks, np.ones(len(view.masks))])
+        found = np.linalg.lstsq(design, view.accuracies.mean(axis=0), rcond=None)[0][:-1]
+        own = X[owners == 0]
+        true = ((own[0] - own.mean(axis=0)) / own.std(axis=0)) ** 2
+        return Trial(alike(found, true), 0.0, stage.ledger)
+
+    return best_of(tried, (1, SMALLEST_CLASS), 0.0)
+
+
 ATTACKS = (
     Attack(
         name="accuracy-inference",
@@ -446,5 +479,19 @@ ATTACKS = (
         trial=_useful_masks,
         runs=(10, 30),
         declared_as=("local-subset",),
+    ),
+    Attack(
+        name="rare-class-fpso",
+        method="fpso",
+        attacker="third party",
+        uses=("MaskedAccuracies",),
+        aims_at="in which columns a row that has a class of its own is far out",
+        measure="squared correlation",
+        unprotected="min_class_size=1: one row with a class of its own",
+        default=f"classes of fewer than {SMALLEST_CLASS} rows are refused; a class of "
+        f"{SMALLEST_CLASS}",
+        trial=_unusual,
+        runs=(3, 10),
+        declared_as=("pooled-accuracy",),
     ),
 )

@@ -169,7 +169,7 @@ ON_FILTER = (
         default=f"no score goes back; {_SELECTED} columns are selected",
         option="release_epsilon=1: the selection is drawn with differential privacy",
         trial=_by_filter,
-        runs=(1, 5),
+        runs=(4, 10),
         declared_as=("selection", "own-scores"),
     ),
 )

@@ -9,7 +9,9 @@ Leak      A class of one row makes a class sum that row's value, a count the bin
 Fix       ``min_class_size``: labels that fewer rows share are refused before anything is sent;
           sizes of pooled classes are compared first, and not opened; bins whose counts are opened
           hold so many rows for every class; chi2 tells scores alone.
-Remains   A class of the smallest size that is allowed, which is tried on the defaults too.
+Remains   A class of the smallest size that is allowed, which is tried on the defaults too. Counts
+          of two classes, one of which has five rows, in three bins: the bin with most of the five
+          is that of 0.57 of them, where the largest bin of all rows is that of 0.42.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import numpy.typing as npt
 
 from fedsift.crypto.masking import unmask_sum
 from fedsift.data import Federation, split_vertical
-from fedsift.errors import PolicyViolation
+from fedsift.errors import ParameterError, PolicyViolation
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.recording import recorded_fit
 from fedsift.maths import moments
@@ -68,11 +70,14 @@ class CuriousLabelHolder(LabelHolder):
 
 
 def best_of(tried: Callable[[int], Trial], sizes: Sequence[int], guess: float) -> Trial:
-    """The attack with the fewest marked rows whose job is not refused; a guess if all are."""
+    """The attack with the fewest marked rows whose job is not refused; a guess if all are.
+
+    Numbers that mark fewer rows are no classes of their own, so that there is none to score by.
+    """
     for size in sizes:
         try:
             return tried(size)
-        except PolicyViolation:
+        except (PolicyViolation, ParameterError):
             continue
     return Trial(guess, guess)
 
@@ -146,26 +151,27 @@ def _from_relevance(variant: str, seed: int) -> Trial:
     return best_of(tried, _sizes(variant), 0.0)
 
 
-def _from_gini(variant: str, seed: int) -> Trial:
+def _from_gini(task: str) -> Callable[[str, int], Trial]:
     """The size of the victim's bin follows from the score; sizes of bins are told for its sake."""
-    X = _values(seed)
 
-    def tried(n_marked: int) -> Trial:
-        selector = FilterSelector(
-            "gini", n_features_to_select=1, bins=_EDGES, policy=_policy(variant)
-        )
-        stage = recorded_fit(selector, _federation(X, _marked(n_marked, "classification")))
+    def trial(variant: str, seed: int) -> Trial:
+        X = _values(seed)
         codes = np.searchsorted(_EDGES, X)
-        found, guesses = [], []
-        for column, score in zip(codes.T, selector.scores_, strict=True):
-            sizes = np.bincount(column, minlength=3)
-            size = 2 / max(2 - _ROWS * score, 1e-9)
-            found.append(int(np.abs(sizes - size).argmin()) == column[0])
-            guesses.append(sizes.max() / _ROWS)
-        return Trial(float(np.mean(found)), float(np.mean(guesses)), stage.ledger)
+        sizes = np.array([np.bincount(column, minlength=3) for column in codes.T])
+        guess = float(sizes.max(axis=1).mean()) / _ROWS
 
-    sizes = [np.bincount(c).max() / _ROWS for c in np.searchsorted(_EDGES, X).T]
-    return best_of(tried, _sizes(variant), float(np.mean(sizes)))
+        def tried(n_marked: int) -> Trial:
+            selector = FilterSelector(
+                "gini", n_features_to_select=1, bins=_EDGES, policy=_policy(variant)
+            )
+            stage = recorded_fit(selector, _federation(X, _marked(n_marked, task), task))
+            told = 2 / np.maximum(2 - _ROWS * selector.scores_, 1e-9)
+            found = np.abs(sizes - told[:, None]).argmin(axis=1)
+            return Trial(float((found == codes[0]).mean()), guess, stage.ledger)
+
+        return best_of(tried, _sizes(variant), guess)
+
+    return trial
 
 
 def _from_counts(score: str) -> Callable[[str, int], Trial]:
@@ -205,49 +211,91 @@ def _grouped(table: Integers, y: Integers, bins: Integers) -> float:
     return float(max(0.0, (right - guess) / (1 - guess)))
 
 
-def _from_sums(variant: str, seed: int) -> Trial:
+def _from_sums(task: str) -> Callable[[str, int], Trial]:
     """Frequencies: the sum of a class of one row is the row."""
-    X = np.abs(_values(seed))
 
-    def tried(n_marked: int) -> Trial:
-        shown = {"disclose": "counts"} if variant == UNPROTECTED else {}
-        policy = _policy_on_counts(variant)
-        selector = FilterSelector("chi2", n_features_to_select=1, policy=policy, **shown)
-        federation = _federation(X, _marked(n_marked, "classification"))
-        stage = recorded_fit(selector, federation, {LabelHolder: CuriousLabelHolder})
-        (holder,) = stage.roles(CuriousLabelHolder).values()
-        if holder.sums:
-            (order,) = (role.order for role in stage.roles(FeatureHolder).values())
-            found = holder.sums[0][:, 1]
-            return Trial(float((np.abs(found - X[0, order]) < 1e-6).mean()), 0.0, stage.ledger)
-        return Trial(alike(np.sqrt(selector.scores_), np.abs(X[0] - X.mean(axis=0))), 0.0,
-                     stage.ledger)  # fmt: skip
+    def trial(variant: str, seed: int) -> Trial:
+        X = np.abs(_values(seed))
 
-    return best_of(tried, _sizes(variant), 0.0)
+        def tried(n_marked: int) -> Trial:
+            shown = {"disclose": "counts"} if variant == UNPROTECTED else {}
+            policy = _policy_on_counts(variant)
+            selector = FilterSelector("chi2", n_features_to_select=1, policy=policy, **shown)
+            federation = _federation(X, _marked(n_marked, task), task)
+            stage = recorded_fit(selector, federation, {LabelHolder: CuriousLabelHolder})
+            (holder,) = stage.roles(CuriousLabelHolder).values()
+            if holder.sums:
+                (order,) = (role.order for role in stage.roles(FeatureHolder).values())
+                known = np.abs(holder.sums[0][:, 1] - X[0, order]) < 1e-6
+                return Trial(float(known.mean()), 0.0, stage.ledger)
+            found = np.sqrt(selector.scores_)
+            return Trial(alike(found, np.abs(X[0] - X.mean(axis=0))), 0.0, stage.ledger)
+
+        return best_of(tried, _sizes(variant), 0.0)
+
+    return trial
 
 
-def _pooled(score: str) -> Callable[[str, int], Trial]:
-    """The coordinator reads the sums of a class that one member has one row of."""
+def _pooled(score: str, task: str) -> Callable[[str, int], Trial]:
+    """The coordinator reads the sums of rows that are marked at one member."""
 
     def trial(variant: str, seed: int) -> Trial:
         X = np.abs(_values(seed)) + 1
         shares = np.array_split(np.arange(_ROWS), 3)
 
         def tried(n_marked: int) -> Trial:
-            y = _marked(n_marked, "classification")
+            y = _marked(n_marked, task)
             parties = {f"party-{i}": (X[rows], y[rows]) for i, rows in enumerate(shares)}
-            federation = Federation.horizontal(parties)
+            federation = Federation.horizontal(parties, task=task)
             selector = FilterSelector(score, n_features_to_select=1, policy=_policy(variant))
             stage = recorded_fit(selector, federation)
             replies = [m.sums.array() for m in stage.received("coordinator", MaskedSums)][-3:]
-            totals = iter(unmask_sum(replies, moments.LIMBS))
-            counts = moments.unpack_counts(totals, 3 + 2 * _COLUMNS)
-            present = iter(counts[3:])  # before: rows, and rows of each class
-            columns = [
-                moments.read_column(present, totals, 2, with_target=False) for _ in range(_COLUMNS)
-            ]
-            found = np.array([float(column.sums[1]) for column in columns])
+            found = _sums_of_marked(unmask_sum(replies, moments.LIMBS), task)
             return Trial(float((np.abs(found - X[0]) < 1e-6).mean()), 0.0, stage.ledger)
+
+        return best_of(tried, _sizes(variant), 0.0)
+
+    return trial
+
+
+def _sums_of_marked(numbers: Sequence[int], task: str) -> Floats:
+    """Sums of the second class, or of products with the label, by column."""
+    numeric = task == "regression"
+    totals, n_classes = iter(numbers), 0 if numeric else 2
+    counts = moments.unpack_counts(totals, 1 + n_classes + max(1, n_classes) * _COLUMNS)
+    present = iter(counts[1 + n_classes :])  # before: rows, and rows of each class
+    for _ in range(2 * numeric):
+        next(totals)  # the label's own sum, and that of its squares
+    columns = [
+        moments.read_column(present, totals, n_classes, with_target=numeric)
+        for _ in range(_COLUMNS)
+    ]
+    return np.array([float(one.product if numeric else one.sums[1]) for one in columns])
+
+
+def _pooled_bins(score: str) -> Callable[[str, int], Trial]:
+    """The coordinator reads the bins of rows that have classes of their own at the members."""
+
+    def trial(variant: str, seed: int) -> Trial:
+        X = np.random.default_rng(seed).normal(size=(_ROWS, 4)) - 0.1
+        shares = np.array_split(np.arange(_ROWS), 3)
+
+        def tried(n_marked: int) -> Trial:
+            y = np.arange(_ROWS) // n_marked
+            names = np.array([f"class-{code:02d}" for code in y])
+            parties = {f"party-{i}": (X[rows], names[rows]) for i, rows in enumerate(shares)}
+            selector = FilterSelector(
+                score, bins=_EDGES, n_features_to_select=1, policy=_policy(variant)
+            )
+            stage = recorded_fit(selector, Federation.horizontal(parties, task="classification"))
+            (role,) = stage.nodes["coordinator"]
+            opened = role._totals["tables"]  # type: ignore[attr-defined]  # by it, and by nobody else
+            tables = np.array(opened).reshape(X.shape[1], -1, y.max() + 1)
+            known = [
+                _grouped(table, y, np.searchsorted(_EDGES, column))
+                for table, column in zip(tables, X.T, strict=True)
+            ]
+            return Trial(float(np.mean(known)), 0.0, stage.ledger)
 
         return best_of(tried, _sizes(variant), 0.0)
 
@@ -277,30 +325,47 @@ def _attack(
 
 
 _VICTIM = "the values of a row that has a class of its own"
+_MARKED = "the values of a row that the label marks with a number"
+_BY_NUMBERS = {
+    "unprotected": "min_class_size=1: a label that is 1 in one row and 0 elsewhere",
+    "default": f"numbers that mark fewer than {SMALLEST_CLASS} rows are refused; "
+    f"{SMALLEST_CLASS} rows are marked",
+}
 ON_FILTER = (
     _attack("rare-class-f", _from_f("classification"), ("SealedScores",), _VICTIM,
             "squared correlation", declared_as=("feature-scores",)),
-    _attack("rare-class-gini", _from_gini, ("SealedScores",), "the bins of such a row",
-            "bins right", declared_as=("feature-scores",)),
+    _attack("rare-class-gini", _from_gini("classification"), ("SealedScores",),
+            "the bins of such a row", "bins right", declared_as=("feature-scores",)),
     *(
         _attack(f"rare-class-{score}", _from_counts(score), ("SealedCounts",),
                 "the bins of rows that have classes of their own", "bins known beyond a guess",
                 declared_as=("bin-counts",))
         for score in ("mi", "iv")
     ),
-    _attack("rare-class-chi2", _from_sums, ("SealedSums", "ScaledScores"), _VICTIM,
-            "values known, or squared correlation", declared_as=("class-sums", "feature-scores")),
+    _attack("rare-class-chi2", _from_sums("classification"), ("SealedSums", "ScaledScores"),
+            _VICTIM, "values known, or squared correlation",
+            declared_as=("class-sums", "feature-scores")),
     *(
-        _attack(f"rare-class-pooled-{score}", _pooled(score), ("MaskedSums",), _VICTIM,
-                "values known", attacker="coordinator", declared_as=("pooled-sums",))
+        _attack(f"rare-class-pooled-{score}", _pooled(score, "classification"), ("MaskedSums",),
+                _VICTIM, "values known", attacker="coordinator", declared_as=("pooled-sums",))
         for score in ("f", "chi2")
     ),
-    _attack("marked-row", _from_f("regression"), ("SealedScores",),
-            "the values of a row that the label marks with a number", "squared correlation",
-            unprotected="min_class_size=1: a label that is 1 in one row and 0 elsewhere",
-            default=f"numbers that mark fewer than {SMALLEST_CLASS} rows are refused; "
-            f"{SMALLEST_CLASS} rows are marked",
-            declared_as=("feature-scores",)),
+    *(
+        _attack(f"rare-class-pooled-{score}", _pooled_bins(score), ("MaskedSums",),
+                "the bins of rows that have classes of their own", "bins known beyond a guess",
+                attacker="coordinator", declared_as=("pooled-sums",))
+        for score in ("gini", "mi", "iv")
+    ),
+    _attack("marked-row", _from_f("regression"), ("SealedScores",), _MARKED,
+            "squared correlation", declared_as=("feature-scores",), **_BY_NUMBERS),
+    _attack("marked-row-gini", _from_gini("regression"), ("SealedScores",),
+            "the bins of a row that the label marks with a number", "bins right",
+            declared_as=("feature-scores",), **_BY_NUMBERS),
+    _attack("marked-row-chi2", _from_sums("regression"), ("SealedSums", "ScaledScores"), _MARKED,
+            "values known, or squared correlation", declared_as=("class-sums", "feature-scores"),
+            **_BY_NUMBERS),
+    _attack("marked-row-pooled", _pooled("f", "regression"), ("MaskedSums",), _MARKED,
+            "values known", attacker="coordinator", declared_as=("pooled-sums",), **_BY_NUMBERS),
 )  # fmt: skip
 ON_INTERACTION = (
     _attack("rare-class-interaction", _from_relevance, ("SealedRelevance",), _VICTIM,

@@ -16,24 +16,16 @@ Repetitions
 Method    filter, as the example; every method that reveals sums or scores of the same rows.
 Leak      Noise is averaged out over jobs (``repeat-job``), over the steps of one job
           (``budget-by-steps``), or over runs of one job that the hub starts again
-          (``replayed-job``). A label holder that asks for scores of labels of its choice finds out
-          which rows of a feature holder share a bin (``pair-probing``): for two classes the Gini
-          impurity is linear in sums over pairs of rows, so four scores leave a single pair. Each
-          class has rows enough for any minimum.
-Fix       Every member keeps a history: budgets add up over steps and jobs, a job runs once, and a
-          table takes part in so many jobs.
+          (``replayed-job``). Labels of choice are in :mod:`fedsift.lab.attacks.probing`.
+Fix       Every member keeps a history: budgets add up over steps and jobs, and a job runs once.
 Remains   What the jobs within the limits tell.
 """
 
 from __future__ import annotations
 
 import contextlib
-import secrets
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -41,107 +33,18 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fedsift.crypto.masking import unmask_sum
-from fedsift.data.part import Part, read_part
-from fedsift.data.row_digests import digest_rows
-from fedsift.data.sources import read_source
 from fedsift.errors import BadEnvelope, PolicyViolation
-from fedsift.jobs.chain_joint import run_chain
-from fedsift.jobs.history import MOST_JOBS, History, JobRecord
-from fedsift.jobs.run import LocalParty, run_joint
-from fedsift.jobs.spec import JointJob, JointStep
+from fedsift.jobs.spec import JointStep
 from fedsift.lab.attacks import filter as single_runs
+from fedsift.lab.attacks import probing
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.filter import COLUMNS, Parties, Totals, draw_members, recovered
-from fedsift.lab.attacks.recording import RecordingEngine, Stage
+from fedsift.lab.attacks.members import LABEL, Members, ledger_of, opened_totals, submit
+from fedsift.lab.attacks.recording import Stage
 from fedsift.maths import moments
-from fedsift.methods.filter.horizontal_messages import MaskedSums
 from fedsift.protocol import Policy
-from fedsift.result import Disclosure, SelectionResult
 
 Floats = npt.NDArray[np.float64]
-LABEL = "label"
-
-
-@dataclass(frozen=True, eq=False)
-class Members:
-    """Organisations that keep histories, or keep none as in version 0.1.0.
-
-    Parameters
-    ----------
-    folder : Path, optional
-        Where every member has a folder of its own; without one nobody keeps a history.
-    policy : Policy
-        Of every member.
-    """
-
-    folder: Path | None
-    policy: Policy
-
-    @classmethod
-    @contextlib.contextmanager
-    def meet(cls, variant: str, policy: Policy | None = None) -> Iterator[Members]:
-        """Keep histories for a while, unless the variant is the unprotected one."""
-        with tempfile.TemporaryDirectory(prefix="fedsift-attack-") as folder:
-            kept = None if variant == UNPROTECTED else Path(folder)
-            yield cls(kept, Policy() if policy is None else policy)
-
-    def run(
-        self, job: JointJob, tables: Mapping[str, pd.DataFrame]
-    ) -> tuple[SelectionResult, list[Stage]]:
-        """Run a job among all members; raises what the first of them to refuse raises."""
-        engine = RecordingEngine({})
-        homes = {party: self._home(job, party, table) for party, table in tables.items()}
-        script: Callable[..., SelectionResult | None] = run_chain if job.steps else run_joint
-        result = script(job, homes, engine)
-        assert result is not None  # noqa: S101 - the coordinator is in this process
-        return result, engine.stages
-
-    def _home(self, job: JointJob, party: str, table: pd.DataFrame) -> LocalParty:
-        label = LABEL if LABEL in table else None
-        if self.folder is None:
-            return LocalParty.of(read_part(party, table, label=label), self.policy)
-        place = self.folder / party
-        place.mkdir(exist_ok=True)
-        history = History(place)
-        history.begin(job, party)
-        record = JobRecord(history, job, party, self.policy, party)
-
-        def load() -> Part:
-            raw = read_source(table, party=party)
-            record.charge(digest_rows(raw, (), history.row_key))
-            return read_part(party, raw, label=label)
-
-        return LocalParty(load, self.policy, record)
-
-
-def submit(setting: str, parties: Sequence[str], **fields: Any) -> JointJob:
-    """Make a job as a submission is made: with a number of its own."""
-    vertical = setting == "vertical"
-    return JointJob(
-        setting=setting,
-        parties=tuple(parties),
-        labelled=True,
-        label_party=parties[0] if vertical else None,
-        nonce=secrets.token_hex(16),
-        **fields,
-    )
-
-
-def opened_totals(stages: Sequence[Stage], width: int = 1) -> list[list[int]]:
-    """Totals that the coordinator opened last in every run of the filter."""
-    found = []
-    for stage in stages:
-        sent = dict(stage.received_from("coordinator", MaskedSums))
-        if sent:
-            found.append(unmask_sum([message.sums.array() for message in sent.values()], width))
-    return found
-
-
-def ledger_of(stages: Sequence[Stage]) -> tuple[Disclosure, ...]:
-    """Who learned what in all stages."""
-    return tuple(row for stage in stages for row in stage.ledger)
-
 
 _EDGES = (-0.5, 0.5, 1.5)
 _CLASSES = 2
@@ -261,57 +164,6 @@ def _averaged(attack: str, variant: str, seed: int) -> Trial:
     return Trial(_share_close(totals, tables), guess, ledger_of(stages))
 
 
-# Labels of choice
-
-_ROWS, _BASE, _PROBES = 60, 8, 60
-"""Rows of the feature holder, rows that are in the first class of every job, and jobs."""
-
-
-def shares_bin(scores: Mapping[frozenset[int], float], base: frozenset[int], row: int) -> bool:
-    """Whether a row and row 0 are in one bin, by the scores of four sets of rows.
-
-    With rows ``A`` in the first class, the impurity is a constant less a multiple of the sum over
-    all pairs in ``A`` of ``1 / n`` if both are in one bin of ``n`` rows, plus a function of the
-    number of rows in ``A``; the second difference over sets leaves one pair and a constant.
-    """
-    both, first, second = base | {0, row}, base | {0}, base | {row}
-    gap = scores[both] - scores[first] - scores[second] + scores[base]
-    # Without the pair in one bin, the gap is 0; the scale of a pair is above 2 / (rows * rows).
-    return bool(abs(gap) > 2.0 / (_ROWS * _ROWS))
-
-
-def _pairs(variant: str, seed: int) -> Trial:
-    rng = np.random.default_rng((seed, 8))
-    values = rng.normal(size=_ROWS)
-    base = frozenset(range(_ROWS - _BASE, _ROWS))
-    others = range(1, _ROWS - _BASE)
-    sets = [base, base | {0}]
-    for row in others:
-        sets += [base | {row}, base | {0, row}]
-    settings = {"score": "gini", "bins": 6, "n_features_to_select": 1, "security": "plain"}
-    scores: dict[frozenset[int], float] = {}
-    ledger: tuple[Disclosure, ...] = ()
-    # The protection looked at is the history: encryption hides nothing from the label holder.
-    with Members.meet(variant, Policy(min_security_bits=0)) as members:
-        for chosen in sets[:_PROBES]:
-            label = [int(row in chosen) for row in range(_ROWS)]
-            tables = {"bank": pd.DataFrame({LABEL: label}), "shop": pd.DataFrame({"x": values})}
-            # The attacker's own history is its own to forget; the victim's counts.
-            if members.folder is not None:
-                (members.folder / "bank" / "history.sqlite").unlink(missing_ok=True)
-            job = submit("vertical", ["bank", "shop"], method="filter", parameters=settings)
-            try:
-                result, stages = members.run(job, tables)
-            except PolicyViolation:
-                break
-            scores[chosen] = result.scores["shop"]["x"]
-            ledger = ledger_of(stages)
-    order = values.argsort().argsort() * 6 // _ROWS
-    known = [row for row in others if base | {0, row} in scores]
-    right = [shares_bin(scores, base, row) == (order[row] == order[0]) for row in known]
-    return Trial(float(sum(right) / len(others)), 0.0, ledger)
-
-
 _attack = partial(
     Attack,
     method="filter",
@@ -371,16 +223,5 @@ ATTACKS = (
         default="members run a job once",
         trial=partial(_averaged, "replayed-job"),
     ),
-    _attack(
-        name="pair-probing",
-        attacker="label holder",
-        uses=("SealedScores",),
-        aims_at="which rows of another party share a bin with a given row",
-        measure="rows found out about",
-        unprotected=f"members forget; {_PROBES} jobs",
-        default=f"members remember; {MOST_JOBS} jobs on a table",
-        trial=_pairs,
-        runs=(1, 2),
-        tolerance=0.2,
-    ),
+    *probing.ATTACKS,
 )

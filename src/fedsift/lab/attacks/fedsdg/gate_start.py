@@ -6,6 +6,8 @@ Leak      A feature holder is told the rough merit of each of its columns. From 
           made up it solves the labels of all training rows.
 Fix       Gates belong to the label holder (``protocol="blind"``); a feature holder is told what was
           selected at the end, and no start.
+Remains   The selection. It counts as known, so the guess is not 0.5: made-up columns tell about
+          0.7 by being selected (``selection-labels``), and the rest of the protocol adds nothing.
 """
 
 from __future__ import annotations
@@ -77,7 +79,8 @@ ATTACKS = (
         aims_at=f"the label of every training row, by {_COLUMNS} columns made for it",
         measure="area under the ROC curve",
         unprotected=f"gates start by merit (protocol='paper', label_noise={_NOISE:g})",
-        default=f"no start is told; a guess knows the {_SELECTED} selected (protocol='blind')",
+        default="no start is told (protocol='blind'); what a guess reaches counts from the "
+        f"{_SELECTED} selected, which are told and declared",
         trial=_trial,
         runs=(1, 5),
         declared_as=("gate-start",),

@@ -17,7 +17,13 @@ import numpy.typing as npt
 
 from fedsift.data import Federation, split_vertical
 from fedsift.lab.attacks.attack import DEFAULT, OPTION, UNPROTECTED, Attack, Trial
-from fedsift.lab.attacks.fedsdg import blind_trials, columns, gate_start, techniques
+from fedsift.lab.attacks.fedsdg import (
+    blind_trials,
+    columns,
+    gate_start,
+    rare_class,
+    techniques,
+)
 from fedsift.lab.attacks.fedsdg.views import CuriousLabelHolder, Recording, Weakness, read, record
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage
 from fedsift.methods.fedsdg.messages import Params
@@ -314,4 +320,5 @@ ATTACKS = (
     ),
     *gate_start.ATTACKS,
     *blind_trials.ATTACKS,
+    *rare_class.ATTACKS,
 )

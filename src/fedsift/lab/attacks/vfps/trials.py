@@ -17,7 +17,7 @@ from fedsift.errors import PolicyViolation
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.outside import seen_outside
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage, recorded_fit
-from fedsift.lab.attacks.vfps import techniques
+from fedsift.lab.attacks.vfps import rare_class, techniques
 from fedsift.lab.attacks.vfps.techniques import CURIOUS, View
 from fedsift.methods.vfps import leader as vfps
 from fedsift.methods.vfps.distances import Ranking, part_of_distance, size_bits, standardised
@@ -333,4 +333,5 @@ ATTACKS = (
         runs=(2, 5),
         declared_as=(),
     ),
+    *rare_class.ATTACKS,
 )
