@@ -12,7 +12,7 @@ from fedsift.methods.registry import joint_declarations, list_methods, method_na
 CLOSED_BY_DEFAULT = {
     "bin-isolation-gini", "bin-isolation-iv", "partition-difference", "member-sums",
     "embedding-regression", "weight-regression", "start-following",
-    "gradient-labels", "embedding-map", "gate-axes", "thinned-gates", "unit-isolation", "gate-start",
+    "gradient-labels", "embedding-map", "gate-axes", "thinned-gates", "unit-isolation", "gate-start", "unrolled",
     "opening-equations", "own-column-equations",
     "cloud-columns", "relevance-counts", "blinded-fractions",
     "distance-solving", "distance-solving-brute-force", "distance-solving-greedy",

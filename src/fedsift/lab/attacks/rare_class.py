@@ -27,6 +27,7 @@ from fedsift.errors import PolicyViolation
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.recording import recorded_fit
 from fedsift.maths import moments
+from fedsift.methods.checks import rows_with_variance
 from fedsift.methods.filter.feature_holder import FeatureHolder
 from fedsift.methods.filter.features import unit_columns
 from fedsift.methods.filter.horizontal_messages import MaskedSums
@@ -96,10 +97,9 @@ def _policy_on_counts(variant: str) -> Policy | None:
     return None if policy is None else replace(policy, may_reveal=("basic", "counts"))
 
 
-def _marked(n_marked: int, task: str) -> npt.NDArray[Any]:
+def _marked(n_marked: int) -> Integers:
     """A label that marks the first rows; the first of all is the victim."""
-    y = (np.arange(_ROWS) < n_marked).astype(np.int64)
-    return y.astype(np.float64) if task == "regression" else y
+    return (np.arange(_ROWS) < n_marked).astype(np.int64)
 
 
 def _federation(X: Floats, y: npt.NDArray[Any], task: str = "classification") -> Federation:
@@ -113,28 +113,71 @@ def alike(found: Floats, true: Floats) -> float:
     return float(np.corrcoef(found, true)[0, 1] ** 2)
 
 
-def _from_f(task: str) -> Callable[[str, int], Trial]:
+def _from_f(variant: str, seed: int) -> Trial:
     """The victim's standardised values from scores: a share of variance is a squared value."""
+    X = _values(seed)
 
-    def trial(variant: str, seed: int) -> Trial:
-        X = _values(seed)
+    def tried(n_marked: int) -> Trial:
+        return _victim_in_f(X, _marked(n_marked), variant)
 
-        def tried(n_marked: int) -> Trial:
-            selector = FilterSelector("f", n_features_to_select=1, policy=_policy(variant))
-            stage = recorded_fit(selector, _federation(X, _marked(n_marked, task), task))
-            found = np.sqrt(selector.scores_ / (selector.scores_ + _ROWS - 2))
-            return Trial(alike(found, np.abs(unit_columns(X)[0])), 0.0, stage.ledger)
+    return best_of(tried, _sizes(variant), 0.0)
 
-        return best_of(tried, _sizes(variant), 0.0)
 
-    return trial
+def _from_numbers(variant: str, seed: int) -> Trial:
+    """The same, by numbers: a mark, one that others hide, and as much as one row may carry."""
+    X = _values(seed)
+
+    def tried(number: int) -> Trial:
+        label = uneven_labels(SMALLEST_CLASS, np.random.default_rng(seed))[number]
+        return _victim_in_f(X, label, variant, "regression")
+
+    numbers = (0,) if variant == UNPROTECTED else range(_N_LABELS)
+    trials = [best_of(tried, (number,), 0.0) for number in numbers]
+    return max(trials, key=lambda trial: trial.found)
+
+
+_N_LABELS = 4
+_SHARE, _BESIDE = 0.41, 11
+
+
+def uneven_labels(smallest: int, rng: np.random.Generator) -> list[Floats]:
+    """Numbers of which the first row, the victim, carries less and less of the variance.
+
+    All of it; 41 per cent beside eleven equal rows, which together look like five rows by their
+    fourth moment; just as much as is allowed, beside noise in all others; and equal marks.
+    """
+    signs = rng.permutation(np.where(np.arange(_BESIDE) % 2, 1.0, -1.0))
+    beside = np.zeros(_ROWS)
+    beside[0], beside[1 : _BESIDE + 1] = np.sqrt(_SHARE), signs * np.sqrt((1 - _SHARE) / _BESIDE)
+    return [_marked(1).astype(np.float64), beside, _largest_mark(smallest, rng),
+            _marked(smallest).astype(np.float64)]  # fmt: skip
+
+
+def _largest_mark(smallest: int, rng: np.random.Generator) -> Floats:
+    """The highest first number that is not refused, among numbers that hardly differ."""
+    label = 1.0 + 0.1 * rng.random(_ROWS)
+    label[1::2] *= -1.0
+    for height in np.arange(8.0, 0.0, -0.01):
+        label[0] = height
+        if rows_with_variance(label) >= smallest:
+            break
+    return label
+
+
+def _victim_in_f(
+    X: Floats, label: npt.NDArray[Any], variant: str, task: str = "classification"
+) -> Trial:
+    selector = FilterSelector("f", n_features_to_select=1, policy=_policy(variant))
+    stage = recorded_fit(selector, _federation(X, label, task))
+    found = np.sqrt(selector.scores_ / (selector.scores_ + _ROWS - 2))
+    return Trial(alike(found, np.abs(unit_columns(X)[0])), 0.0, stage.ledger)
 
 
 def _from_relevance(variant: str, seed: int) -> Trial:
     X = _values(seed)
 
     def tried(n_marked: int) -> Trial:
-        federation = _federation(X, _marked(n_marked, "classification"))
+        federation = _federation(X, _marked(n_marked))
         selector = InteractionSelector(n_features_to_select=1, policy=_policy(variant))
         stage = recorded_fit(selector, federation)
         (role,) = stage.nodes["bank"]
@@ -154,7 +197,7 @@ def _from_gini(variant: str, seed: int) -> Trial:
         selector = FilterSelector(
             "gini", n_features_to_select=1, bins=_EDGES, policy=_policy(variant)
         )
-        stage = recorded_fit(selector, _federation(X, _marked(n_marked, "classification")))
+        stage = recorded_fit(selector, _federation(X, _marked(n_marked)))
         codes = np.searchsorted(_EDGES, X)
         found, guesses = [], []
         for column, score in zip(codes.T, selector.scores_, strict=True):
@@ -213,7 +256,7 @@ def _from_sums(variant: str, seed: int) -> Trial:
         shown = {"disclose": "counts"} if variant == UNPROTECTED else {}
         policy = _policy_on_counts(variant)
         selector = FilterSelector("chi2", n_features_to_select=1, policy=policy, **shown)
-        federation = _federation(X, _marked(n_marked, "classification"))
+        federation = _federation(X, _marked(n_marked))
         stage = recorded_fit(selector, federation, {LabelHolder: CuriousLabelHolder})
         (holder,) = stage.roles(CuriousLabelHolder).values()
         if holder.sums:
@@ -234,7 +277,7 @@ def _pooled(score: str) -> Callable[[str, int], Trial]:
         shares = np.array_split(np.arange(_ROWS), 3)
 
         def tried(n_marked: int) -> Trial:
-            y = _marked(n_marked, "classification")
+            y = _marked(n_marked)
             parties = {f"party-{i}": (X[rows], y[rows]) for i, rows in enumerate(shares)}
             federation = Federation.horizontal(parties)
             selector = FilterSelector(score, n_features_to_select=1, policy=_policy(variant))
@@ -278,7 +321,7 @@ def _attack(
 
 _VICTIM = "the values of a row that has a class of its own"
 ON_FILTER = (
-    _attack("rare-class-f", _from_f("classification"), ("SealedScores",), _VICTIM,
+    _attack("rare-class-f", _from_f, ("SealedScores",), _VICTIM,
             "squared correlation", declared_as=("feature-scores",)),
     _attack("rare-class-gini", _from_gini, ("SealedScores",), "the bins of such a row",
             "bins right", declared_as=("feature-scores",)),
@@ -295,11 +338,11 @@ ON_FILTER = (
                 "values known", attacker="coordinator", declared_as=("pooled-sums",))
         for score in ("f", "chi2")
     ),
-    _attack("marked-row", _from_f("regression"), ("SealedScores",),
+    _attack("marked-row", _from_numbers, ("SealedScores",),
             "the values of a row that the label marks with a number", "squared correlation",
             unprotected="min_class_size=1: a label that is 1 in one row and 0 elsewhere",
-            default=f"numbers that mark fewer than {SMALLEST_CLASS} rows are refused; "
-            f"{SMALLEST_CLASS} rows are marked",
+            default=f"refused where a row has more than 1/{SMALLEST_CLASS} of the variance; "
+            "as much as that",
             declared_as=("feature-scores",)),
 )  # fmt: skip
 ON_INTERACTION = (

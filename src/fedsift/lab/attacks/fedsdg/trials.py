@@ -17,7 +17,14 @@ import numpy.typing as npt
 
 from fedsift.data import Federation, split_vertical
 from fedsift.lab.attacks.attack import DEFAULT, OPTION, UNPROTECTED, Attack, Trial
-from fedsift.lab.attacks.fedsdg import blind_trials, columns, gate_start, techniques
+from fedsift.lab.attacks.fedsdg import (
+    blind_trials,
+    blind_unrolled,
+    columns,
+    gate_start,
+    techniques,
+    unrolled,
+)
 from fedsift.lab.attacks.fedsdg.views import CuriousLabelHolder, Recording, Weakness, read, record
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage
 from fedsift.methods.fedsdg.messages import Params
@@ -203,6 +210,21 @@ def _thinned_gates(variant: str, seed: int) -> Trial:
     return Trial(float(np.median(found)), 0.0, run.stage.ledger)
 
 
+_BRIEFLY = ((None, 150), (0.3, 100), (0.05, 150))
+
+
+def _unrolled(variant: str, seed: int) -> Trial:
+    """Few columns and epochs; on the defaults with everything that is opened."""
+    if variant == DEFAULT:
+        found, blind_run = blind_unrolled.attack_default(120, 4, seed, hidden=8, seconds=10.0)
+        guess = 1.0 / len(blind_run.training)
+        return Trial(float(np.median(found)), guess, blind_run.stage.ledger)
+    found, run = unrolled.attack_unrolled(
+        4, seed, n_rows=120, n_epochs=10, n_starts=2, seconds=20.0, stages=_BRIEFLY
+    )
+    return Trial(float(np.median(found)), 0.0, run.stage.ledger)
+
+
 ATTACKS = (
     Attack(
         name="gradient-labels",
@@ -309,6 +331,19 @@ ATTACKS = (
         unprotected="outputs of every epoch, a price that closes gates (protocol='paper')",
         default="sums over all rows, times secret factors (protocol='blind')",
         trial=_thinned_gates,
+        runs=(1, 5),
+        declared_as=("single-layer-outputs", "layer-outputs"),
+    ),
+    Attack(
+        name="unrolled",
+        method="fedsdg",
+        attacker="label holder",
+        uses=("SingleOutputs", "OutputShare"),
+        aims_at="every column of a feature holder, by repeating the training with guesses",
+        measure="squared correlation, median column",
+        unprotected="outputs of every epoch of a linear model (protocol='paper')",
+        default="sums over all rows, times secret factors (protocol='blind')",
+        trial=_unrolled,
         runs=(1, 5),
         declared_as=("single-layer-outputs", "layer-outputs"),
     ),

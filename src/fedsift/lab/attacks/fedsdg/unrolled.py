@@ -114,7 +114,7 @@ def _descend(
 
         before = np.inf
         for _ in range(n_steps // _STEPS_AT_ONCE):
-            loss = float(descent.step(closure))  # type: ignore[no-untyped-call]
+            loss = float(descent.step(closure).detach())  # type: ignore[no-untyped-call]
             if time.monotonic() > deadline or not loss < before:
                 break
             before = loss
