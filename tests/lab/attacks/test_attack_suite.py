@@ -1,5 +1,7 @@
 """Every attack succeeds where a protection is missing; on the defaults it fails or is declared."""
 
+import json
+
 import pytest
 
 from fedsift.jobs import align
@@ -37,7 +39,9 @@ NEARLY_CLOSED = {"anchor-membership", "image-membership"}
 @pytest.mark.parametrize("name", [attack.name for attack in list_attacks()])
 def test_it_succeeds_unprotected_and_fails_or_is_declared_by_default(name):
     attack = attack_named(name)
-    rows = {v: frame.mount(attack, v, attack.n_runs("quick")) for v in attack.variants}
+    trials = {v: frame.run_trials(attack, v, attack.n_runs("quick")) for v in attack.variants}
+    check_jobs(attack, trials)
+    rows = {v: frame.judged(attack, v, text, trials[v]) for v, text in attack.variants.items()}
     assert rows[UNPROTECTED].verdict == SUCCEEDS
     expected = {CLOSED} if name in CLOSED_BY_DEFAULT else {DECLARED}
     if name in NEARLY_CLOSED:
@@ -50,6 +54,18 @@ def test_it_succeeds_unprotected_and_fails_or_is_declared_by_default(name):
         # Of FedSDG-FS the option is the paper's protocol, made safer; the default opens no row.
         without = UNPROTECTED if attack.method == "fedsdg" else DEFAULT
         assert rows[OPTION].found <= rows[without].found + 0.05
+
+
+def check_jobs(attack, trials):
+    """Every attacker has the text of the job: its method, its seed, and its settings if it ran."""
+    for variant, runs in trials.items():
+        for seed, trial in enumerate(runs):
+            job = json.loads(trial.job)
+            assert job["seed"] == seed
+            assert job["method"] in (attack.method, "chain", "filter")
+            assert (
+                job["parameters"] or (variant != UNPROTECTED and not trial.ledger) or job["steps"]
+            )
 
 
 def test_every_attack_is_sorted_into_closed_or_declared():

@@ -170,7 +170,7 @@ def _victim_in_f(
     selector = FilterSelector("f", n_features_to_select=1, policy=_policy(variant))
     stage = recorded_fit(selector, _federation(X, label, task))
     found = np.sqrt(selector.scores_ / (selector.scores_ + _ROWS - 2))
-    return Trial(alike(found, np.abs(unit_columns(X)[0])), 0.0, stage.ledger)
+    return Trial(alike(found, np.abs(unit_columns(X)[0])), 0.0, *stage.told)
 
 
 def _from_relevance(variant: str, seed: int) -> Trial:
@@ -184,7 +184,7 @@ def _from_relevance(variant: str, seed: int) -> Trial:
         order: Integers = role._order  # type: ignore[attr-defined]  # told with the names
         found = np.empty(_COLUMNS)
         found[order] = np.sqrt(np.maximum(stage.outcome.value.relevance, 0))
-        return Trial(alike(found, np.abs(unit_columns(X)[0])), 0.0, stage.ledger)
+        return Trial(alike(found, np.abs(unit_columns(X)[0])), 0.0, *stage.told)
 
     return best_of(tried, _sizes(variant), 0.0)
 
@@ -205,7 +205,7 @@ def _from_gini(variant: str, seed: int) -> Trial:
             size = 2 / max(2 - _ROWS * score, 1e-9)
             found.append(int(np.abs(sizes - size).argmin()) == column[0])
             guesses.append(sizes.max() / _ROWS)
-        return Trial(float(np.mean(found)), float(np.mean(guesses)), stage.ledger)
+        return Trial(float(np.mean(found)), float(np.mean(guesses)), *stage.told)
 
     sizes = [np.bincount(c).max() / _ROWS for c in np.searchsorted(_EDGES, X).T]
     return best_of(tried, _sizes(variant), float(np.mean(sizes)))
@@ -225,13 +225,13 @@ def _from_counts(score: str) -> Callable[[str, int], Trial]:
             stage = recorded_fit(selector, _federation(X, y), twins)
             (holder,) = stage.roles(CuriousLabelHolder).values()
             if not holder.tables:
-                return Trial(0.0, 0.0, stage.ledger)
+                return Trial(0.0, 0.0, *stage.told)
             (order,) = (role.order for role in stage.roles(FeatureHolder).values())
             found = [
                 _grouped(table, y, np.searchsorted(_EDGES, X[:, feature]))
                 for table, feature in zip(holder.tables[0], order, strict=True)
             ]
-            return Trial(float(np.mean(found)), 0.0, stage.ledger)
+            return Trial(float(np.mean(found)), 0.0, *stage.told)
 
         return best_of(tried, _sizes(variant), 0.0)
 
@@ -262,9 +262,9 @@ def _from_sums(variant: str, seed: int) -> Trial:
         if holder.sums:
             (order,) = (role.order for role in stage.roles(FeatureHolder).values())
             found = holder.sums[0][:, 1]
-            return Trial(float((np.abs(found - X[0, order]) < 1e-6).mean()), 0.0, stage.ledger)
+            return Trial(float((np.abs(found - X[0, order]) < 1e-6).mean()), 0.0, *stage.told)
         return Trial(alike(np.sqrt(selector.scores_), np.abs(X[0] - X.mean(axis=0))), 0.0,
-                     stage.ledger)  # fmt: skip
+                     *stage.told)  # fmt: skip
 
     return best_of(tried, _sizes(variant), 0.0)
 
@@ -290,7 +290,7 @@ def _pooled(score: str) -> Callable[[str, int], Trial]:
                 moments.read_column(present, totals, 2, with_target=False) for _ in range(_COLUMNS)
             ]
             found = np.array([float(column.sums[1]) for column in columns])
-            return Trial(float((np.abs(found - X[0]) < 1e-6).mean()), 0.0, stage.ledger)
+            return Trial(float((np.abs(found - X[0]) < 1e-6).mean()), 0.0, *stage.told)
 
         return best_of(tried, _sizes(variant), 0.0)
 

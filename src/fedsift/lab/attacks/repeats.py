@@ -51,13 +51,13 @@ from fedsift.jobs.history import MOST_JOBS, History, JobRecord
 from fedsift.jobs.run import LocalParty, run_joint
 from fedsift.jobs.spec import JointJob, JointStep
 from fedsift.lab.attacks import filter as single_runs
-from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
+from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Told, Trial
 from fedsift.lab.attacks.filter import COLUMNS, Parties, Totals, draw_members, recovered
 from fedsift.lab.attacks.recording import RecordingEngine, Stage
 from fedsift.maths import moments
 from fedsift.methods.filter.horizontal_messages import MaskedSums
 from fedsift.protocol import Policy
-from fedsift.result import Disclosure, SelectionResult
+from fedsift.result import SelectionResult
 
 Floats = npt.NDArray[np.float64]
 LABEL = "label"
@@ -90,7 +90,7 @@ class Members:
         self, job: JointJob, tables: Mapping[str, pd.DataFrame]
     ) -> tuple[SelectionResult, list[Stage]]:
         """Run a job among all members; raises what the first of them to refuse raises."""
-        engine = RecordingEngine({})
+        engine = RecordingEngine({}, job=job.to_text())
         homes = {party: self._home(job, party, table) for party, table in tables.items()}
         script: Callable[..., SelectionResult | None] = run_chain if job.steps else run_joint
         result = script(job, homes, engine)
@@ -138,9 +138,9 @@ def opened_totals(stages: Sequence[Stage], width: int = 1) -> list[list[int]]:
     return found
 
 
-def ledger_of(stages: Sequence[Stage]) -> tuple[Disclosure, ...]:
-    """Who learned what in all stages."""
-    return tuple(row for stage in stages for row in stage.ledger)
+def told_of(stages: Sequence[Stage]) -> Told:
+    """Who learned what in all stages, and the text of the first job."""
+    return tuple(row for stage in stages for row in stage.ledger), stages[0].job if stages else ""
 
 
 _EDGES = (-0.5, 0.5, 1.5)
@@ -173,12 +173,12 @@ def _row_difference(variant: str, seed: int) -> Trial:
     fewer = {**parties, "party-1": (np.delete(X, row, axis=0), np.delete(y, row))}
     runs = _two_jobs(variant, parties, fewer, score="f", n_features_to_select=1)
     if len(runs) < 2:
-        return Trial(0.0, 0.0, ledger_of(runs[0]))
+        return Trial(0.0, 0.0, *told_of(runs[0]))
     more, less = (
         Totals.read(opened_totals(stages, moments.LIMBS)[-1], COLUMNS, _CLASSES) for stages in runs
     )
     gap = more.minus(less)
-    return Trial(recovered(gap.means, X[row]), 0.0, ledger_of(runs[0]))
+    return Trial(recovered(gap.means, X[row]), 0.0, *told_of(runs[0]))
 
 
 def _count_difference(variant: str, seed: int) -> Trial:
@@ -190,14 +190,14 @@ def _count_difference(variant: str, seed: int) -> Trial:
     runs = _two_jobs(variant, parties, fewer, **settings)
     guess = 1 / (len(_EDGES) + 1)
     if len(runs) < 2:
-        return Trial(guess, guess, ledger_of(runs[0]))
+        return Trial(guess, guess, *told_of(runs[0]))
     # Classes have numbers of their own in every run; bins do not.
     more, less = (
         np.array(opened_totals(stages)[-1]).reshape(_WIDE, -1, _CLASSES).sum(axis=2)
         for stages in runs
     )
     found = float(((more - less).argmax(axis=1) == np.searchsorted(_EDGES, X[0])).mean())
-    return Trial(found, guess, ledger_of(runs[0]))
+    return Trial(found, guess, *told_of(runs[0]))
 
 
 # Noise that is averaged out
@@ -258,7 +258,7 @@ def _averaged(attack: str, variant: str, seed: int) -> Trial:
                 stages += members.run(job, tables)[1]
     totals = opened_totals(stages)
     guess = float(np.mean([_share_close([one], tables) for one in totals]))
-    return Trial(_share_close(totals, tables), guess, ledger_of(stages))
+    return Trial(_share_close(totals, tables), guess, *told_of(stages))
 
 
 # Labels of choice
@@ -290,7 +290,7 @@ def _pairs(variant: str, seed: int) -> Trial:
         sets += [base | {row}, base | {0, row}]
     settings = {"score": "gini", "bins": 6, "n_features_to_select": 1, "security": "plain"}
     scores: dict[frozenset[int], float] = {}
-    ledger: tuple[Disclosure, ...] = ()
+    told: Told = ((), "")
     # The protection looked at is the history: encryption hides nothing from the label holder.
     with Members.meet(variant, Policy(min_security_bits=0)) as members:
         for chosen in sets[:_PROBES]:
@@ -305,11 +305,11 @@ def _pairs(variant: str, seed: int) -> Trial:
             except PolicyViolation:
                 break
             scores[chosen] = result.scores["shop"]["x"]
-            ledger = ledger_of(stages)
+            told = told_of(stages)
     order = values.argsort().argsort() * 6 // _ROWS
     known = [row for row in others if base | {0, row} in scores]
     right = [shares_bin(scores, base, row) == (order[row] == order[0]) for row in known]
-    return Trial(float(sum(right) / len(others)), 0.0, ledger)
+    return Trial(float(sum(right) / len(others)), 0.0, *told)
 
 
 _attack = partial(

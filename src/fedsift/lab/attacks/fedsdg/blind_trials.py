@@ -44,7 +44,7 @@ def shared_labels(seed: int) -> Trial:
     """Labels from all that a feature holder, here the helper, has of each row."""
     run, X, y = _short(seed)
     found = blind.areas_of_labels(run, _VICTIM, X, y, seed)
-    return Trial(found["found"], found["alone"], run.stage.ledger)
+    return Trial(found["found"], found["alone"], *run.stage.told)
 
 
 def shared_units(seed: int) -> Trial:
@@ -54,7 +54,7 @@ def shared_units(seed: int) -> Trial:
     units = techniques.isolate_units(
         np.rint(shares * 2**20).astype(np.int64), np.random.default_rng(seed), 4000
     )
-    return Trial(float(units.shape[1] > 0), 0.0, run.stage.ledger)
+    return Trial(float(units.shape[1] > 0), 0.0, *run.stage.told)
 
 
 @lru_cache(maxsize=2)
@@ -63,7 +63,7 @@ def opened_sums(seed: int, *, exact: bool = False) -> Trial:
     training, _, run = blind.attack_openings(_ROWS, _COLUMNS, seed, exact=exact, n_starts=1)
     # Validation rows have one block here: of them the labels alone tell as much.
     found = float(training.mean())
-    return Trial(found, 1.0 / len(run.training), run.stage.ledger)
+    return Trial(found, 1.0 / len(run.training), *run.stage.told)
 
 
 def _openings(variant: str, seed: int) -> Trial:
@@ -72,7 +72,7 @@ def _openings(variant: str, seed: int) -> Trial:
 
 def _own_columns(variant: str, seed: int) -> Trial:
     found, run = blind.attack_own_columns(100, 5, seed, exact=variant == UNPROTECTED)
-    return Trial(float(found.mean()), 0.0, run.stage.ledger)
+    return Trial(float(found.mean()), 0.0, *run.stage.told)
 
 
 ATTACKS = (

@@ -58,7 +58,7 @@ class _Repeated:
         self._spread = spread
 
     def misfit(self) -> Any:
-        """Of sums and losses beside their noise, and of columns and weights beside what is usual."""
+        """Of sums and losses beside noise, and of columns and weights beside what is usual."""
         sums, losses = self._repeat()
         spread = self._noise * sums.detach() ** 2 + _SMALLEST_NOISE
         off = ((sums - self.sums) ** 2 / spread).sum()
@@ -132,7 +132,7 @@ def by_unrolling_openings(
         before = np.inf
         until = time.monotonic() + (deadline - time.monotonic()) / (n_starts - number)
         while time.monotonic() < until:
-            loss = float(descent.step(closure).detach())  # type: ignore[no-untyped-call]
+            loss = float(descent.step(closure).detach())
             if not loss < before * (1 - 1e-5):
                 break
             before = loss

@@ -4,8 +4,9 @@
 
     g_t = embedding of (X * s_t),  Z_t = g_t W_t,  W_(t+1) = W_t - step * g_t^T delta_t
 
-and the embedding's weights follow Adam, from gradients ``delta_t W_t^T`` that the label holder knows
-but for ``W_t``. Gates ``s_t`` are free in every epoch; so are those of the embedding's columns.
+and the embedding's weights follow Adam, from gradients ``delta_t W_t^T`` of which the label
+holder knows all but ``W_t``. Gates ``s_t`` are free in every epoch; so are those
+of the embedding's columns.
 """
 
 from __future__ import annotations
@@ -116,11 +117,11 @@ class Guess(ABC):
         """What there is to explain, and columns to start from."""
 
     @abstractmethod
-    def _forward(self, inputs: Tensor, weights: list[Tensor], epoch: int, party: int) -> Any:
-        """The embedding, and whatever its gradients need."""
+    def _forward(self, inputs: Tensor, weights: list[Tensor], place: tuple[int, int]) -> Any:
+        """The embedding in an epoch at a party, and whatever its gradients need."""
 
     @abstractmethod
-    def _backward(self, kept: Any, weights: list[Tensor], layer: Tensor, epoch: int) -> Any:
+    def _backward(self, kept: Any, weights: list[Tensor], layer: Tensor) -> Any:
         """What a step takes off the layer, and gradients of the embedding's weights."""
 
     @abstractmethod
@@ -130,7 +131,8 @@ class Guess(ABC):
     @property
     def unknown(self) -> list[Tensor]:
         """All that can move."""
-        return [self._columns, self._gates, *self._layers, *sum(self._parts, [])]
+        weights = [tensor for part in self._parts for tensor in part]
+        return [self._columns, self._gates, *self._layers, *weights]
 
     def penalty(self) -> Tensor:
         """Of gates far from the middle."""
@@ -145,11 +147,11 @@ class Guess(ABC):
         columns, cuts = self._standardised(), np.cumsum((0, *self._seen.sizes))
         outputs = []
         for epoch, gates in enumerate(self._gates):
-            inputs, total = columns * gates, 0.0
+            inputs, total = columns * gates, self._torch.zeros(())
             for i, part in enumerate(parts):
-                embedding, kept = self._forward(inputs[:, cuts[i] : cuts[i + 1]], part, epoch, i)
+                embedding, kept = self._forward(inputs[:, cuts[i] : cuts[i + 1]], part, (epoch, i))
                 total = total + embedding @ layers[i]
-                taken, gradients = self._backward(kept, part, layers[i], epoch)
+                taken, gradients = self._backward(kept, part, layers[i])
                 layers[i] = layers[i] - self._seen.step * taken
                 if damping is not None:
                     parts[i] = adams[i].step(part, gradients)
@@ -189,13 +191,14 @@ class LinearGuess(Guess):
     def _standardised(self) -> Tensor:
         return self._columns / (self._columns**2).sum(0).sqrt()
 
-    def _forward(self, inputs: Tensor, weights: list[Tensor], epoch: int, party: int) -> Any:
-        return inputs @ weights[0], inputs.T @ self._sent[epoch]
+    def _forward(self, inputs: Tensor, weights: list[Tensor], place: tuple[int, int]) -> Any:
+        return inputs @ weights[0], inputs.T @ self._sent[place[0]]
 
-    def _backward(self, kept: Any, weights: list[Tensor], layer: Tensor, epoch: int) -> Any:
+    def _backward(self, kept: Any, weights: list[Tensor], layer: Tensor) -> Any:
         return weights[0].T @ kept, [kept @ layer.T / self._n_rows]
 
     def found(self) -> Floats:
+        """What the small matrix makes of the outputs' directions."""
         return np.asarray(self._basis @ self._columns.detach().numpy())
 
 
@@ -241,20 +244,20 @@ class NetworkGuess(Guess):
         centred = self._columns - self._columns.mean(0)
         return centred / (centred**2).mean(0).sqrt()
 
-    def _forward(self, inputs: Tensor, weights: list[Tensor], epoch: int, party: int) -> Any:
+    def _forward(self, inputs: Tensor, weights: list[Tensor], place: tuple[int, int]) -> Any:
         before = inputs @ weights[0].T + weights[1]
         hidden = before.clamp(min=0)
         bounded = self._torch.tanh(hidden @ weights[2].T + weights[3])
-        gates = self._back_gates[epoch, party] if self._both else 1.0
-        return bounded * gates, (inputs, before, hidden, bounded, gates)
+        gates = self._back_gates[place] if self._both else 1.0
+        return bounded * gates, (inputs, before, hidden, bounded, gates, self._sent[place[0]])
 
-    def _backward(self, kept: Any, weights: list[Tensor], layer: Tensor, epoch: int) -> Any:
-        inputs, before, hidden, bounded, gates = kept
-        sent = self._sent[epoch]
+    def _backward(self, kept: Any, weights: list[Tensor], layer: Tensor) -> Any:
+        inputs, before, hidden, bounded, gates, sent = kept
         outer = (sent @ layer.T / self._n_rows) * gates * (1 - bounded * bounded)
         inner = (outer @ weights[2]) * (before > 0)
         gradients = [inner.T @ inputs, inner.sum(0), outer.T @ hidden, outer.sum(0)]
         return (bounded * gates).T @ sent, gradients
 
     def found(self) -> Floats:
+        """The columns as they are."""
         return np.asarray(self._standardised().detach().numpy())

@@ -87,9 +87,7 @@ def by_unrolling(
     return best
 
 
-def _descend(
-    guess: Guess, stages: Sequence[tuple[float | None, int]], deadline: float
-) -> float:
+def _descend(guess: Guess, stages: Sequence[tuple[float | None, int]], deadline: float) -> float:
     """Move everything that is unknown; returns the share of the outputs' variance that is left."""
     import torch
 
@@ -114,7 +112,7 @@ def _descend(
 
         before = np.inf
         for _ in range(n_steps // _STEPS_AT_ONCE):
-            loss = float(descent.step(closure).detach())  # type: ignore[no-untyped-call]
+            loss = float(descent.step(closure).detach())
             if time.monotonic() > deadline or not loss < before:
                 break
             before = loss
