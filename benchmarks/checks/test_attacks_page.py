@@ -29,9 +29,10 @@ def test_the_committed_run_is_complete_and_every_default_is_closed_or_declared()
             assert (row["runs"], row["protection"]) == (attack.runs[1], text), attack.name
 
 
-def test_outside_the_papers_fedsdg_an_alignment_alone_still_answers():
+def test_outside_the_papers_fedsdg_alignments_and_selections_alone_still_answer():
     default = [row for row in RESULTS["rows"] if row["variant"] == "default"]
     works = {row["attack"] for row in default if row["verdict"] == "declared"}
     assert works - {row["attack"] for row in default if row["method"] == "fedsdg"} == {
-        "psi-padded-list"
+        "psi-padded-list",
+        "selection-labels",
     }

@@ -17,8 +17,10 @@ Fix       Batches stay the same throughout a training, there are a tenth as many
 Remains   Sums over all rows tell how a column goes with the label, as scores do.
 
 A feature holder reads labels
-Leak      A gradient per row, opened, tells the row's label.
-Fix       A feature holder has shares, which are uniform (:func:`labels_from`).
+Leak      A gradient per row, opened, tells the row's label. Rows for validation are drawn class by
+          class: whoever knows the draws has their labels (:func:`area_from_seed`).
+Fix       A feature holder has shares, which are uniform (:func:`labels_from`), and private draws
+          come from the operating system, whatever seed stands in the job.
 Remains   Which of its columns were selected.
 """
 
