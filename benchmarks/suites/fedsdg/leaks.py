@@ -366,7 +366,7 @@ def table(found: dict[str, Any]) -> str:
         ]
     for part in blind_leaks.PARTS:
         lines += [
-            f"| {part.replace('_', ' ')} | {row['case']} | {what} | {_cell(value, 3)} |"
+            f"| {part.replace('_', ' ')} | {row['case']} | {what} | {_of_runs(row, value)} |"
             for row in found.get(part, [])
             for what, value in row["found"].items()
         ]
@@ -383,6 +383,11 @@ def table(found: dict[str, Any]) -> str:
         first = f"| {row['data']} | {row['protection']}{failed} | {row['seeds']} | "
         lines.append(first + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _of_runs(row: dict[str, Any], value: dict[str, float]) -> str:
+    """One run has no standard error."""
+    return _cell(value, 3) if row["seeds"] > 1 else f"{value['mean']:.3f} (one run)"
 
 
 def _shown(row: dict[str, Any]) -> str:

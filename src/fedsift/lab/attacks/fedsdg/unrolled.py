@@ -72,9 +72,9 @@ def by_unrolling(
     n_starts : int
         At most; no other one follows a start that explains the outputs.
     seconds : float
-        When to stop with what there is.
+        Of processor time, after which to stop with what there is.
     """
-    deadline = time.monotonic() + seconds
+    deadline = time.process_time() + seconds
     made: type[Guess] = LinearGuess if seen.params.model == "linear" else NetworkGuess
     best, smallest = np.zeros((seen.outputs.shape[1], sum(seen.sizes))), np.inf
     for number in range(n_starts):
@@ -82,7 +82,7 @@ def by_unrolling(
         loss = _descend(guess, stages, deadline)
         if loss < smallest:
             smallest, best = loss, guess.found()
-        if smallest < _SOLVED or time.monotonic() > deadline:
+        if smallest < _SOLVED or time.process_time() > deadline:
             break
     return best
 
@@ -113,7 +113,7 @@ def _descend(guess: Guess, stages: Sequence[tuple[float | None, int]], deadline:
         before = np.inf
         for _ in range(n_steps // _STEPS_AT_ONCE):
             loss = float(descent.step(closure).detach())
-            if time.monotonic() > deadline or not loss < before:
+            if time.process_time() > deadline or not loss < before:
                 break
             before = loss
     with torch.no_grad():
@@ -138,7 +138,7 @@ def attack_unrolled(
     settings : dict, optional
         Of the job, beside what the attack needs.
     effort : dict
-        Starts and seconds of :func:`by_unrolling`.
+        Starts and processor seconds of :func:`by_unrolling`.
     """
     n_outputs = 16
     federation, X = make_columns(seed, n_rows, n_columns, n_holders, n_outputs)
