@@ -114,5 +114,5 @@ if __name__ == "__main__":
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     for path in sys.argv[1:]:
         results = merged(results, json.loads(Path(path).read_text(encoding="utf-8")))
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    RESULTS.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     PAGE.write()

@@ -10,6 +10,7 @@ import fedsift as fs
 from fedsift.data import Target
 from fedsift.engine import run_local
 from fedsift.errors import FedsiftError, ParameterError, PolicyViolation
+from fedsift.lab.attacks.rare_class import uneven_labels
 from fedsift.methods.checks import check_target, rows_with_variance
 from fedsift.methods.filter import coordinator as filters_horizontal
 from fedsift.methods.filter.horizontal_messages import HiddenCounts
@@ -108,6 +109,24 @@ class TestNumbers:
         assert rows_with_variance(np.full(9, 2.0)) == 9
         assert rows_with_variance(1e308 * np.array([-1.0, 0, 0, 0, 0, 1])) == pytest.approx(2)
         check_target(Target.from_values(np.random.default_rng(0).normal(size=60)), 5)
+
+    def test_no_single_row_carries_more_than_its_share(self):
+        """By the fourth moment, five rows share the variance of this label; one has 41 % of it."""
+        _, uneven, most, equal = uneven_labels(5, np.random.default_rng(0))
+        squares = uneven**2
+        assert squares.sum() ** 2 / (squares**2).sum() > 5
+        assert squares.max() / squares.sum() == pytest.approx(0.41)
+        with pytest.raises(PolicyViolation, match="more than a share of 1/5 of the variance"):
+            check_target(Target.from_values(uneven), 5)
+        check_target(Target.from_values(uneven), 2)
+        centred = most - most.mean()
+        assert 0.19 < (centred**2).max() / (centred**2).sum() <= 0.2
+        for label in (most, equal):
+            check_target(Target.from_values(label), 5)
+
+    def test_four_marks_in_a_short_table_do_not_pass_for_five(self):
+        with pytest.raises(PolicyViolation, match="min_class_size"):
+            check_target(Target.from_values(1.0 * (np.arange(20) < 4)), 5)
 
     @pytest.mark.parametrize("setting", ["vertical", "horizontal"])
     def test_small_classes_of_a_number_are_merged(self, setting):

@@ -59,8 +59,12 @@ def measure(
     echo: Echo,
     keep: Callable[[dict[str, Any]], None] | None = None,
     parts: Sequence[str] = PARTS,
+    only: str = "",
 ) -> dict[str, Any]:
-    """All attacks, or some parts of them; ``keep`` gets what there is after every step."""
+    """All attacks, or some parts of them; ``keep`` gets what there is after every step.
+
+    Of parts that have cases, ``only`` mounts those whose text has this in it.
+    """
     # Beyond "smoke" the profiles of other suites are one here.
     profile = "smoke" if profile == "smoke" else "regular"
     found: dict[str, Any] = {"seeds": SEEDS[profile], "epochs": EPOCHS[profile]}
@@ -72,7 +76,7 @@ def measure(
         found["weights"] = _weight_rows(SEEDS[profile], echo)
         keep(found)
     for part in (name for name in blind_leaks.PARTS if name in parts):
-        _measure_cases(part, profile, found, echo, keep)
+        _measure_cases(part, profile, found, echo, keep, only)
     if "labels" not in parts:
         return found
     found["labels"] = []
@@ -95,10 +99,13 @@ def _measure_cases(
     found: dict[str, Any],
     echo: Echo,
     keep: Callable[[dict[str, Any]], None],
+    only: str,
 ) -> None:
     """One row for each case, with the mean over seeds of all that it measures."""
     found[part] = []
     for case, run, most in blind_leaks.PARTS[part](profile):
+        if only not in case:
+            continue
         values: dict[str, list[float]] = {}
         n_seeds = min(SEEDS[profile], most)
         for seed in range(n_seeds):
@@ -359,7 +366,7 @@ def table(found: dict[str, Any]) -> str:
         ]
     for part in blind_leaks.PARTS:
         lines += [
-            f"| {part.replace('_', ' ')} | {row['case']} | {what} | {_cell(value, 3)} |"
+            f"| {part.replace('_', ' ')} | {row['case']} | {what} | {_of_runs(row, value)} |"
             for row in found.get(part, [])
             for what, value in row["found"].items()
         ]
@@ -378,6 +385,11 @@ def table(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _of_runs(row: dict[str, Any], value: dict[str, float]) -> str:
+    """One run has no standard error."""
+    return _cell(value, 3) if row["seeds"] > 1 else f"{value['mean']:.3f} (one run)"
+
+
 def _shown(row: dict[str, Any]) -> str:
     """Worse than the mean is worse than the mean, whatever the number."""
     return "below 0" if row["mean"] + row["se"] < 0 else _cell(row, 3)
@@ -387,30 +399,46 @@ def _cell(value: dict[str, float] | None, digits: int) -> str:
     return "-" if value is None else f"{value['mean']:.{digits}f} ± {value['se']:.{digits}f}"
 
 
+def _joined(
+    part: str, profile: str, old: list[dict[str, Any]], new: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Rows of a part in the order of its cases: new ones, and old ones of cases without."""
+    rows = {row["case"]: row for row in (*old, *new)}
+    cases = [case for case, _, _ in blind_leaks.PARTS[part](profile)]
+    return [rows[case] for case in cases if case in rows]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and write; what there is stays if somebody interrupts.
 
-    Parts that are not asked for are kept from the file, if it has them.
+    Parts and cases that are not asked for are kept from the file, if it has them.
     """
     parser = argparse.ArgumentParser(description="What curious parties of FedSDG-FS work out.")
     parser.add_argument("--profile", choices=tuple(SEEDS), default="regular")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--only", default="", help="cases whose text has this in it")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/fedsdg_leaks.json"))
     parser.add_argument("--table", action="store_true", help="only print what the file has")
     chosen = parser.parse_args(arguments)
     if chosen.table:
         print(table(json.loads(chosen.out.read_text(encoding="utf-8"))))
         return
-    whole: dict[str, Any] = {}
+    old: dict[str, Any] = {}
     if chosen.out.exists():
         old = json.loads(chosen.out.read_text(encoding="utf-8"))
-        whole = {part: old[part] for part in PARTS if part in old and part not in chosen.parts}
+    whole = {part: old[part] for part in PARTS if part in old and part not in chosen.parts}
 
     def keep(found: dict[str, Any]) -> None:
         whole.update(profile=chosen.profile, machine=machine_facts(), **found)
+        for part in (name for name in blind_leaks.PARTS if name in chosen.parts):
+            rows = _joined(part, chosen.profile, old.get(part, []), found.get(part, []))
+            whole[part] = rows
         chosen.out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
 
-    keep(measure(chosen.profile, lambda line: print(line, flush=True), keep, chosen.parts))
+    def echo(line: str) -> None:
+        print(line, flush=True)
+
+    keep(measure(chosen.profile, echo, keep, chosen.parts, chosen.only))
 
 
 if __name__ == "__main__":

@@ -351,7 +351,7 @@ class JobRecord:
             smallest = min((change for change in found if change is not None), default=None)
             refused = smallest is not None and smallest < least
             n_rows = len(next(iter(used.values()), ()))
-            self._refuse_many(_spent(db, self.data)[0], n_rows)
+            self._refuse_many(spent_on(db, Table(self.data, self.digests))[0], n_rows)
             db.execute(
                 "UPDATE jobs SET row_change = ?, n_rows = ? WHERE job = ?", (smallest, n_rows, job)
             )

@@ -1,5 +1,7 @@
 """Every attack succeeds where a protection is missing; on the defaults it fails or is declared."""
 
+import json
+
 import pytest
 
 from fedsift.jobs import align
@@ -12,7 +14,7 @@ from fedsift.methods.registry import joint_declarations, list_methods, method_na
 CLOSED_BY_DEFAULT = {
     "bin-isolation-gini", "bin-isolation-iv", "partition-difference", "member-sums",
     "embedding-regression", "weight-regression", "start-following",
-    "gradient-labels", "embedding-map", "gate-axes", "thinned-gates", "unit-isolation", "gate-start",
+    "gradient-labels", "embedding-map", "gate-axes", "thinned-gates", "unit-isolation", "gate-start", "unrolled",
     "opening-equations", "own-column-equations",
     "cloud-columns", "relevance-counts", "blinded-fractions",
     "distance-solving", "distance-solving-brute-force", "distance-solving-greedy",
@@ -42,7 +44,9 @@ NEARLY_CLOSED = {"anchor-membership", "image-membership"}
 @pytest.mark.parametrize("name", [attack.name for attack in list_attacks()])
 def test_it_succeeds_unprotected_and_fails_or_is_declared_by_default(name):
     attack = attack_named(name)
-    rows = {v: frame.mount(attack, v, attack.n_runs("quick")) for v in attack.variants}
+    trials = {v: frame.run_trials(attack, v, attack.n_runs("quick")) for v in attack.variants}
+    check_jobs(attack, trials)
+    rows = {v: frame.judged(attack, v, text, trials[v]) for v, text in attack.variants.items()}
     assert rows[UNPROTECTED].verdict == SUCCEEDS
     expected = {CLOSED} if name in CLOSED_BY_DEFAULT else {DECLARED}
     if name in NEARLY_CLOSED:
@@ -55,6 +59,17 @@ def test_it_succeeds_unprotected_and_fails_or_is_declared_by_default(name):
         # Of FedSDG-FS the option is the paper's protocol, made safer; the default opens no row.
         without = UNPROTECTED if attack.method == "fedsdg" else DEFAULT
         assert rows[OPTION].found <= rows[without].found + 0.05
+
+
+def check_jobs(attack, trials):
+    """Every attacker has the text of the job: its method, its seed, and its settings if it ran."""
+    for variant, runs in trials.items():
+        for seed, trial in enumerate(runs):
+            job = json.loads(trial.job)
+            assert job["seed"] == seed
+            assert job["method"] in (attack.method, "chain", "filter")
+            refused = variant != UNPROTECTED and not trial.ledger
+            assert job["parameters"] or "parties" in job or refused
 
 
 def test_every_attack_is_sorted_into_closed_or_declared():

@@ -35,7 +35,7 @@ from fedsift.engine import run_local
 from fedsift.errors import FedsiftError
 from fedsift.jobs import align
 from fedsift.jobs.history import History, JobRecord
-from fedsift.lab.attacks.attack import OPTION, UNPROTECTED, Attack, Trial
+from fedsift.lab.attacks.attack import OPTION, UNPROTECTED, Attack, Told, Trial
 from fedsift.lab.attacks.members import submit
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage
 from fedsift.protocol import Policy
@@ -75,8 +75,8 @@ def _tables(seed: int) -> tuple[Ids, Ids, Ids]:
 
 def _aligned(
     held: Ids, asked: Ids, *, least: int = 0, folder: Path | None = None
-) -> tuple[npt.NDArray[np.int64], tuple[Disclosure, ...], bool]:
-    """Rows of the prober's list that are common, who learned what, and whether any answer came.
+) -> tuple[npt.NDArray[np.int64], Told, bool]:
+    """Rows of the prober's list that are common, what was told, and whether any answer came.
 
     The holder keeps a history in ``folder``, if there is one.
     """
@@ -99,7 +99,7 @@ def _aligned(
             history.end(job.fingerprint, error)
     # A leader that is refused after the comparison knows the common rows all the same.
     rows = nodes["prober"][0].facts()["rows"]
-    return rows, ledger, len(rows) > 0
+    return rows, (ledger, job.to_text()), len(rows) > 0
 
 
 def _padded_list(variant: str, seed: int) -> Trial:
@@ -108,9 +108,9 @@ def _padded_list(variant: str, seed: int) -> Trial:
     with tempfile.TemporaryDirectory(prefix="fedsift-attack-") as folder:
         kept = None if variant == UNPROTECTED else Path(folder)
         asked = np.concatenate([own, guesses])
-        common, ledger, _ = _aligned(held, asked, least=least, folder=kept)
+        common, told, _ = _aligned(held, asked, least=least, folder=kept)
     found = members_among(common, len(own), len(guesses))
-    return Trial(float((found == np.isin(guesses, held)).mean()), 0.5, ledger)
+    return Trial(float((found == np.isin(guesses, held)).mean()), 0.5, *told)
 
 
 def _sizes(variant: str, seed: int) -> Trial:
@@ -121,7 +121,7 @@ def _sizes(variant: str, seed: int) -> Trial:
     points: list[float] = []
     with tempfile.TemporaryDirectory(prefix="fedsift-attack-") as folder:
         kept = None if variant == UNPROTECTED else Path(folder)
-        without, ledger, _ = _aligned(held, own, folder=kept)
+        without, told, _ = _aligned(held, own, folder=kept)
         for guess in guesses:
             for asked in (np.append(own, guess), np.append(own[:-1], guess)):
                 rows, _, answered = _aligned(held, asked, folder=kept)
@@ -130,7 +130,7 @@ def _sizes(variant: str, seed: int) -> Trial:
                     break
             else:
                 points.append(0.5)  # refused: a coin
-    return Trial(float(np.mean(points)), 0.5, ledger)
+    return Trial(float(np.mean(points)), 0.5, *told)
 
 
 def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:  # noqa: ARG001 - as all
@@ -146,7 +146,7 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:  # noqa: ARG001 
             true &= np.isin(ids, holder._ids)
         said = np.isin(np.arange(len(ids)), leader.facts()["rows"])
         share = float(true.mean())
-        trial = Trial(float((said == true).mean()), max(share, 1 - share), stage.ledger)
+        trial = Trial(float((said == true).mean()), max(share, 1 - share), *stage.told)
         yield "psi-padded-list", party, trial
 
 

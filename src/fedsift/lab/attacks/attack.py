@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -33,6 +33,10 @@ BAD = (FAILS, OPEN)
 FORMAT = "fedsift-attack/1"
 
 
+Told = tuple[tuple[Disclosure, ...], str]
+"""Who learned what in a run, and the text of its job."""
+
+
 @dataclass(frozen=True, eq=False)
 class Trial:
     """One run that was attacked.
@@ -45,6 +49,8 @@ class Trial:
         What the attacker reaches without the run.
     ledger : tuple of Disclosure
         Who learned what in that run.
+    job : str
+        The text of the job, which every party has, the attacker too.
     victim : str
         Whose data it was about, where there are several.
     measure : str
@@ -54,6 +60,7 @@ class Trial:
     found: float
     guess: float
     ledger: tuple[Disclosure, ...] = ()
+    job: str = ""
     victim: str = ""
     measure: str = ""
 
@@ -163,9 +170,30 @@ def silent(row: AttackRow) -> None:
 def mount(attack: Attack, variant: str, n_runs: int) -> AttackRow:
     """Attack some runs of one variant."""
     start = time.perf_counter()
-    trials = [attack.trial(variant, seed) for seed in range(n_runs)]
+    trials = run_trials(attack, variant, n_runs)
     seconds = time.perf_counter() - start
     return judged(attack, variant, attack.variants[variant], trials, seconds=seconds)
+
+
+def run_trials(attack: Attack, variant: str, n_runs: int) -> list[Trial]:
+    """Runs of one variant, attacked by somebody who has the job's text with its seed."""
+    trials = [attack.trial(variant, seed) for seed in range(n_runs)]
+    return [
+        replace(trial, job=job_with_seed(attack.method, trial.job, seed))
+        for seed, trial in enumerate(trials)
+    ]
+
+
+def job_with_seed(method: str, job: str, seed: int) -> str:
+    """The text of a job in which a seed stands, whatever drove the draws of its run.
+
+    Examples
+    --------
+    >>> job_with_seed("filter", '{"parameters":{"score":"f"}}', 7)
+    '{"method":"filter","parameters":{"score":"f"},"seed":7}'
+    """
+    fields = msgspec.json.decode(job) if job else {"parameters": {}}
+    return msgspec.json.encode({"method": method, **fields, "seed": seed}, order="sorted").decode()
 
 
 def judged(

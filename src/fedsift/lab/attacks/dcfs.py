@@ -50,7 +50,7 @@ import numpy.typing as npt
 
 from fedsift.data import Federation
 from fedsift.engine import run_local
-from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
+from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Told, Trial
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage
 from fedsift.methods.dcfs import anchor
 from fedsift.methods.dcfs import coordinator as dcfs
@@ -59,7 +59,6 @@ from fedsift.methods.dcfs.selector import MAX_AUTO_ANCHORS
 from fedsift.methods.dcfs.settings import ANCHOR_RANGE, Params, anchors_for
 from fedsift.methods.dcfs.stream import uniform_numbers
 from fedsift.protocol import Policy
-from fedsift.result import Disclosure
 
 Floats = npt.NDArray[np.float64]
 
@@ -190,7 +189,7 @@ class Recording:
     params: Params
     victim: str
     attacker: str
-    ledger: tuple[Disclosure, ...]
+    told: Told
 
     def auc(self, score: Callable[[Floats], Floats]) -> float:
         """How well scores tell members from strangers."""
@@ -242,7 +241,7 @@ def read(stage: Stage, members: Floats, strangers: Floats, victim: str, attacker
         params,
         victim,
         attacker,
-        stage.ledger,
+        stage.told,
     )
 
 
@@ -297,7 +296,7 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
             "Two members: there are no strangers' rows to tell a member's rows from, except for "
             "the coordinator."
         )
-    ledger = stage.ledger
+    told = stage.told
     tables = {party: role._values for party, role in members.items()}
     parties = list(members)
     for attacker, victim in zip(parties, parties[1:] + parties[:1], strict=True):
@@ -306,13 +305,13 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
         view = read(stage, tables[victim], strangers, victim, attacker)
         solvable = view.open_images and len(view.anchors) >= view.anchors.shape[1]
         found = max(0.0, 1 - recovery_error(view)) if solvable else 0.0
-        yield "anchor-inversion", attacker, Trial(found, 0.0, ledger, victim)
+        yield "anchor-inversion", attacker, Trial(found, 0.0, *told, victim)
         if others:
             found = (seen_openly if view.open_images else seen_by_member)(view)
-            yield "anchor-membership", attacker, Trial(found, 0.5, ledger, victim)
+            yield "anchor-membership", attacker, Trial(found, 0.5, *told, victim)
         # Anchors that follow from the job's seed are no secret.
         found = (seen_with_anchors if params.anchors_are_known else seen_by_coordinator)(view)
-        yield "image-membership", "coordinator", Trial(found, 0.5, ledger, victim)
+        yield "image-membership", "coordinator", Trial(found, 0.5, *told, victim)
 
 
 # Generated data
@@ -347,20 +346,20 @@ def _inversion(variant: str, seed: int) -> Trial:
     run = _run(bare, seed, _NARROW, many=bare)
     # Without the other's images there is nothing to invert.
     found = max(0.0, 1 - recovery_error(run)) if run.open_images else 0.0
-    return Trial(found, 0.0, run.ledger)
+    return Trial(found, 0.0, *run.told)
 
 
 def _by_member(variant: str, seed: int) -> Trial:
     bare = variant == UNPROTECTED
     run = _run(bare, seed, _WIDE, many=False)
-    return Trial(seen_openly(run) if bare else seen_by_member(run), 0.5, run.ledger)
+    return Trial(seen_openly(run) if bare else seen_by_member(run), 0.5, *run.told)
 
 
 def _by_coordinator(variant: str, seed: int) -> Trial:
     run = _run(False, seed, _WIDE, many=False)
     told = variant == UNPROTECTED
     found = seen_with_anchors(run) if told else seen_by_coordinator(run, seed)
-    return Trial(found, 0.5, run.ledger)
+    return Trial(found, 0.5, *run.told)
 
 
 def _by_mean(variant: str, seed: int) -> Trial:
@@ -369,7 +368,7 @@ def _by_mean(variant: str, seed: int) -> Trial:
     others = replace(run, strangers=run.strangers[half:])
     reference = run.strangers[:half]
     found = others.auc(lambda x: membership_by_mean(run.mean, reference, x))
-    return Trial(found, 0.5, run.ledger)
+    return Trial(found, 0.5, *run.told)
 
 
 ATTACKS = (

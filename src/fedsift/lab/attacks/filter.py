@@ -188,10 +188,10 @@ def _rows_apart(score: str, scores: Floats, binned: list[Integers], positive: in
 def _labels_found(solved: Solved, codes: Integers, stage: Stage) -> Trial:
     """Share of right labels of the rows that stood apart; a coin if there were none."""
     if not solved:
-        return Trial(0.5, 0.5, stage.ledger)
+        return Trial(0.5, 0.5, *stage.told)
     rows = np.array([row for row, _ in solved])
     found = share_right([label for _, label in solved], codes[rows])
-    return Trial(found, 0.5, stage.ledger)
+    return Trial(found, 0.5, *stage.told)
 
 
 def _labels_behind_scores(run: JobRun, stage: Stage) -> Iterator[Mounted]:
@@ -237,7 +237,7 @@ def _sums_without_masks(stage: Stage) -> Iterator[Mounted]:
         ]
     if stage.roles(filters_horizontal.Coordinator) and readable:
         found = float(np.mean(readable))
-        trial = Trial(found, 0.0, stage.ledger, measure="numbers without a mask")
+        trial = Trial(found, 0.0, *stage.told, measure="numbers without a mask")
         yield "member-sums", "coordinator", trial
 
 
@@ -379,7 +379,7 @@ def _member_sums(variant: str, seed: int) -> Trial:
     sent, stage = _pooled(parties, "f", **_security(variant))
     X, y = parties["party-1"]
     true = np.stack([X[y == k].sum(axis=0) for k in range(_CLASSES)], axis=1)
-    return Trial(recovered(_totals([sent["party-1"]]).sums, true), 0.0, stage.ledger)
+    return Trial(recovered(_totals([sent["party-1"]]).sums, true), 0.0, *stage.told)
 
 
 ATTACKS = (

@@ -330,7 +330,7 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
     third = curious(stage)
     mixes = _job_class_mixes(run, third)
     if mixes is not None:
-        yield "accuracy-inference", fpso.THIRD_PARTY, Trial(mixes, 0.5, stage.ledger)
+        yield "accuracy-inference", fpso.THIRD_PARTY, Trial(mixes, 0.5, *stage.told)
     rounds = third.own_subsets()
     if not rounds:
         run.notes.append("No party's subset was sent, so there was no subset to keep.")
@@ -340,7 +340,7 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
     # Without names every order of the parties explains the run as well as any other.
     guess = float(right.mean())
     found = float(np.diag(right).mean()) if third.names_known else guess
-    trial = Trial(found, guess, stage.ledger, measure="subsets put down to the right party")
+    trial = Trial(found, guess, *stage.told, measure="subsets put down to the right party")
     yield "mask-inference", fpso.THIRD_PARTY, trial
 
 
@@ -399,7 +399,7 @@ def _class_mixes(variant: str, seed: int) -> Trial:
     stage = _recorded(X[joined], y[joined], owners, variant, seed)
     view, true = curious(stage).seen(), np.array([y[part].mean() for part in rows])
     right, cases = _rarer_class_found(view, (X[own], y[own]), true, (_LEAST, _MOST), _ROWS, rng)
-    return Trial(right / cases, 0.5, stage.ledger)
+    return Trial(right / cases, 0.5, *stage.told)
 
 
 @lru_cache(maxsize=2)
@@ -425,7 +425,7 @@ def _useful_masks(variant: str, seed: int) -> Trial:
     else:
         view = third.seen()
         importance = from_common_subsets(view.masks, view.accuracies.mean(axis=0), _PARTIES)
-    return Trial(told_apart(importance, useful), 0.5, stage.ledger)
+    return Trial(told_apart(importance, useful), 0.5, *stage.told)
 
 
 def _unusual(variant: str, seed: int) -> Trial:
@@ -447,7 +447,7 @@ def _unusual(variant: str, seed: int) -> Trial:
         found = np.linalg.lstsq(design, view.accuracies.mean(axis=0), rcond=None)[0][:-1]
         own = X[owners == 0]
         true = ((own[0] - own.mean(axis=0)) / own.std(axis=0)) ** 2
-        return Trial(alike(found, true), 0.0, stage.ledger)
+        return Trial(alike(found, true), 0.0, *stage.told)
 
     return best_of(tried, (1, SMALLEST_CLASS), 0.0)
 

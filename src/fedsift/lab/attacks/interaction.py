@@ -244,7 +244,7 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
         columns = columns[:, columns.std(axis=0) > 0][:, :_MOST_COLUMNS]
         if columns.shape[1]:
             found, chance = traces(sealed, columns, 0)
-            yield "cloud-columns", interaction.CLOUD, Trial(found, chance, stage.ledger, name)
+            yield "cloud-columns", interaction.CLOUD, Trial(found, chance, *stage.told, name)
     ((party, owner),) = stage.roles(interaction.LabelOwner).items()
     sizes = tuple(np.bincount(owner._codes).tolist())
     params = owner._params
@@ -261,7 +261,7 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
     if not chances:
         run.notes.append(f"{party}: no other party has a two-valued column to name the table of.")
         return
-    yield "relevance-counts", party, Trial(max(chances), 0.0, stage.ledger)
+    yield "relevance-counts", party, Trial(max(chances), 0.0, *stage.told)
 
 
 # Generated data
@@ -314,7 +314,7 @@ def _run(bare: bool, seed: int) -> tuple[Stage, Floats]:
 def _columns(variant: str, seed: int) -> Trial:
     stage, X = _run(variant == UNPROTECTED, seed)
     sealed = sealed_at(stage, interaction.CLOUD, "bank")
-    return Trial(*traces(sealed, standardise(X[:, 3:]), seed), stage.ledger)
+    return Trial(*traces(sealed, standardise(X[:, 3:]), seed), *stage.told)
 
 
 def _counts(variant: str, seed: int) -> Trial:
@@ -323,7 +323,7 @@ def _counts(variant: str, seed: int) -> Trial:
     released = np.asarray(stage.outcome.value.relevance)
     noise_bits = None if variant == UNPROTECTED else Params().noise_bits
     found = chance_of_naming(np.array(_ONES), _CLASS_SIZES, released, noise_bits)
-    return Trial(found, 0.0, stage.ledger)
+    return Trial(found, 0.0, *stage.told)
 
 
 def _fractions(variant: str, seed: int) -> Trial:
@@ -338,7 +338,7 @@ def _fractions(variant: str, seed: int) -> Trial:
         relevance = stage.outcome.value.relevance
         pairs = list(pairwise(round(float(v) * 2**50) for v in relevance if v > 1e-6))
     found = np.mean([unblind(a, b)[0] >= 1 << _FACTOR_BITS for a, b in pairs])
-    return Trial(float(found), 0.0, stage.ledger)
+    return Trial(float(found), 0.0, *stage.told)
 
 
 ATTACKS = (

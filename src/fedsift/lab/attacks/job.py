@@ -49,13 +49,13 @@ def refuse_without_attacks(method: str) -> None:
     )
 
 
-def player_for(method: str) -> RecordingEngine:
+def player_for(method: str, job: str = "") -> RecordingEngine:
     """A player that keeps what the attacks of a method need."""
     attacks = attacks_on(method)
     if attacks is None:
-        return RecordingEngine({}, keep_frames=False)
+        return RecordingEngine({}, keep_frames=False, job=job)
     curious = load_address(attacks.curious) if attacks.curious else {}
-    return RecordingEngine(curious, keep_frames=attacks.needs_frames)
+    return RecordingEngine(curious, keep_frames=attacks.needs_frames, job=job)
 
 
 def record_federation(
@@ -72,7 +72,7 @@ def record_federation(
 
 def record_tables(joint: JointJob, homes: Mapping[str, LocalParty]) -> JobRun:
     """Run a job on the parties' own tables, all of which are here."""
-    engine = player_for(joint.method)
+    engine = player_for(joint.method, joint.to_text())
     run_joint(joint, homes, engine, selector=joint.selector())
     parts = {party: home.load() for party, home in homes.items() if home.load is not None}
     targets = {party: part.target(joint.task, fewest_classes=1) for party, part in parts.items()}

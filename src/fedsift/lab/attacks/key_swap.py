@@ -319,7 +319,7 @@ def _sums(variant: str, seed: int) -> Trial:
             present = iter(moments.unpack_counts(stream, 3 + 2 * len(true))[3:])
             columns = [moments.read_column(present, stream, 2, with_target=False) for _ in true]
             known = np.array([[float(value) for value in column.sums] for column in columns])
-    return Trial(float(np.isclose(known, true, rtol=1e-6).mean()), 0.0)
+    return Trial(float(np.isclose(known, true, rtol=1e-6).mean()), 0.0, job=engine.job)
 
 
 def _anchors(variant: str, seed: int) -> Trial:
@@ -328,13 +328,13 @@ def _anchors(variant: str, seed: int) -> Trial:
     selector = DCFSSelector(n_features_to_select=2, n_components=2)
     engine = _lied_to(selector, parties, variant)
     if not engine.liar.secrets or not engine.stages:
-        return Trial(0.0, 0.0)
+        return Trial(0.0, 0.0, job=engine.job)
     members: Any = engine.stages[-1].roles(dcfs.Member)
     victim = members["party-1"]
     scale = victim._known_scale()
     guessed = anchors_for(victim._params, engine.liar.secrets[-1], scale)
     true = anchors_for(victim._params, victim.secret, scale)
-    return Trial(float(np.isclose(guessed, true).mean()), 0.0)
+    return Trial(float(np.isclose(guessed, true).mean()), 0.0, job=engine.job)
 
 
 def _accuracies(variant: str, seed: int) -> Trial:
@@ -343,7 +343,7 @@ def _accuracies(variant: str, seed: int) -> Trial:
     engine = _lied_to(FPSOSelector(**settings), _columns(seed), variant)
     sent = [n for _, context, n in engine.liar.numbers if context.startswith("candidates")]
     found = [0 <= number <= ACCURACY_STEPS for numbers in sent for number in numbers]
-    return Trial(float(np.mean(found)) if found else 0.0, 0.0)
+    return Trial(float(np.mean(found)) if found else 0.0, 0.0, job=engine.job)
 
 
 def _attack(name: str, method: str, trial: Callable[[str, int], Trial], **facts: Any) -> Attack:

@@ -98,7 +98,7 @@ def _mount(make: Callable[[int], Any], data: Callable[[int], Federation], guess:
     def trial(variant: str, seed: int) -> Trial:
         stage = _run(make(seed), data(seed), variant)
         drawn, true = (np.asarray(values) for values in guess(stage, seed))
-        return Trial(float((drawn == true).mean()), 0.0, stage.ledger)
+        return Trial(float((drawn == true).mean()), 0.0, *stage.told)
 
     return trial
 

@@ -154,7 +154,7 @@ def _by_filter(variant: str, seed: int) -> Trial:
     stage = recorded_fit(selector, federation)
     impurities = own_scores(stage, _PARTY)
     told = own_selection(stage, _PARTY) if impurities is None else -impurities
-    return Trial(area(solve_labels(X, told, seed), y), 0.5, stage.ledger)
+    return Trial(area(solve_labels(X, told, seed), y), 0.5, *stage.told)
 
 
 ON_FILTER = (

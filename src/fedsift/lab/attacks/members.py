@@ -19,14 +19,15 @@ from fedsift.data.part import Part, read_part
 from fedsift.data.row_digests import digest_rows
 from fedsift.data.sources import read_source
 from fedsift.jobs.chain_joint import run_chain
-from fedsift.jobs.history import HISTORY_FILE, History, JobRecord
+from fedsift.jobs.damage import HISTORY_FILE
+from fedsift.jobs.history import History, JobRecord
 from fedsift.jobs.run import LocalParty, run_joint
 from fedsift.jobs.spec import JointJob
-from fedsift.lab.attacks.attack import UNPROTECTED
+from fedsift.lab.attacks.attack import UNPROTECTED, Told
 from fedsift.lab.attacks.recording import RecordingEngine, Stage
 from fedsift.methods.filter.horizontal_messages import MaskedSums
 from fedsift.protocol import Policy
-from fedsift.result import Disclosure, SelectionResult
+from fedsift.result import SelectionResult
 
 LABEL = "label"
 
@@ -58,7 +59,7 @@ class Members:
         self, job: JointJob, tables: Mapping[str, pd.DataFrame]
     ) -> tuple[SelectionResult, list[Stage]]:
         """Run a job among all members; raises what the first of them to refuse raises."""
-        engine = RecordingEngine({})
+        engine = RecordingEngine({}, job=job.to_text())
         homes = {party: self._home(job, party, table) for party, table in tables.items()}
         script: Callable[..., SelectionResult | None] = run_chain if job.steps else run_joint
         result = script(job, homes, engine)
@@ -111,6 +112,6 @@ def opened_totals(stages: Sequence[Stage], width: int = 1) -> list[list[int]]:
     return found
 
 
-def ledger_of(stages: Sequence[Stage]) -> tuple[Disclosure, ...]:
-    """Who learned what in all stages."""
-    return tuple(row for stage in stages for row in stage.ledger)
+def told_of(stages: Sequence[Stage]) -> Told:
+    """Who learned what in all stages, and the text of the first job."""
+    return tuple(row for stage in stages for row in stage.ledger), stages[0].job if stages else ""

@@ -18,7 +18,7 @@ Remains   What the jobs within the limit tell, about fewer than three rows each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,10 @@ import pandas as pd
 
 from fedsift.errors import PolicyViolation
 from fedsift.jobs.history import FEWEST_JOBS, ROWS_PER_JOB
-from fedsift.lab.attacks.attack import Attack, Trial
-from fedsift.lab.attacks.members import LABEL, Members, ledger_of, submit
+from fedsift.lab.attacks.attack import Attack, Told, Trial
+from fedsift.lab.attacks.members import LABEL, Members, submit, told_of
 from fedsift.protocol import Policy
 from fedsift.protocol.policy import SMALLEST_CLASS
-from fedsift.result import Disclosure
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -63,7 +62,7 @@ class _LabelHolder:
     values: Floats
     bins: int
     n_jobs: int
-    ledger: tuple[Disclosure, ...] = field(default=())
+    told: Told = ((), "")
 
     def score(self, rows: Iterable[int]) -> float:
         """The impurity of the column, with these rows in a class of their own."""
@@ -88,7 +87,7 @@ class _LabelHolder:
             result, stages = self.members.run(job, tables)
         except PolicyViolation:
             raise _NoMoreJobs from None
-        self.ledger = ledger_of(stages)
+        self.told = told_of(stages)
         found: float = result.scores[_SHOP][_COLUMN]
         return found
 
@@ -104,7 +103,7 @@ def _mounted(probe: Probe, n_rows: int, bins: int, n_jobs: int, guess: float) ->
         with Members.meet(variant, Policy(min_security_bits=0)) as members:
             holder = _LabelHolder(members, values, bins, n_jobs)
             found = probe(holder, codes)
-        return Trial(found, guess, holder.ledger)
+        return Trial(found, guess, *holder.told)
 
     return trial
 

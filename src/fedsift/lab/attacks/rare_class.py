@@ -29,6 +29,7 @@ from fedsift.errors import ParameterError, PolicyViolation
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.recording import recorded_fit
 from fedsift.maths import moments
+from fedsift.methods.checks import rows_with_variance
 from fedsift.methods.filter.feature_holder import FeatureHolder
 from fedsift.methods.filter.features import unit_columns
 from fedsift.methods.filter.horizontal_messages import MaskedSums
@@ -101,7 +102,7 @@ def _policy_on_counts(variant: str) -> Policy | None:
     return None if policy is None else replace(policy, may_reveal=("basic", "counts"))
 
 
-def _marked(n_marked: int, task: str) -> npt.NDArray[Any]:
+def _marked(n_marked: int, task: str = "classification") -> npt.NDArray[Any]:
     """A label that marks the first rows; the first of all is the victim."""
     y = (np.arange(_ROWS) < n_marked).astype(np.int64)
     return y.astype(np.float64) if task == "regression" else y
@@ -118,35 +119,78 @@ def alike(found: Floats, true: Floats) -> float:
     return float(np.corrcoef(found, true)[0, 1] ** 2)
 
 
-def _from_f(task: str) -> Callable[[str, int], Trial]:
+def _from_f(variant: str, seed: int) -> Trial:
     """The victim's standardised values from scores: a share of variance is a squared value."""
+    X = _values(seed)
 
-    def trial(variant: str, seed: int) -> Trial:
-        X = _values(seed)
+    def tried(n_marked: int) -> Trial:
+        return _victim_in_f(X, _marked(n_marked), variant)
 
-        def tried(n_marked: int) -> Trial:
-            selector = FilterSelector("f", n_features_to_select=1, policy=_policy(variant))
-            stage = recorded_fit(selector, _federation(X, _marked(n_marked, task), task))
-            found = np.sqrt(selector.scores_ / (selector.scores_ + _ROWS - 2))
-            return Trial(alike(found, np.abs(unit_columns(X)[0])), 0.0, stage.ledger)
+    return best_of(tried, _sizes(variant), 0.0)
 
-        return best_of(tried, _sizes(variant), 0.0)
 
-    return trial
+def _from_numbers(variant: str, seed: int) -> Trial:
+    """The same, by numbers: a mark, one that others hide, and as much as one row may carry."""
+    X = _values(seed)
+
+    def tried(number: int) -> Trial:
+        label = uneven_labels(SMALLEST_CLASS, np.random.default_rng(seed))[number]
+        return _victim_in_f(X, label, variant, "regression")
+
+    numbers = (0,) if variant == UNPROTECTED else range(_N_LABELS)
+    trials = [best_of(tried, (number,), 0.0) for number in numbers]
+    return max(trials, key=lambda trial: trial.found)
+
+
+_N_LABELS = 4
+_SHARE, _BESIDE = 0.41, 11
+
+
+def uneven_labels(smallest: int, rng: np.random.Generator) -> list[Floats]:
+    """Numbers of which the first row, the victim, carries less and less of the variance.
+
+    All of it; 41 per cent beside eleven equal rows, which together look like five rows by their
+    fourth moment; just as much as is allowed, beside noise in all others; and equal marks.
+    """
+    signs = rng.permutation(np.where(np.arange(_BESIDE) % 2, 1.0, -1.0))
+    beside = np.zeros(_ROWS)
+    beside[0], beside[1 : _BESIDE + 1] = np.sqrt(_SHARE), signs * np.sqrt((1 - _SHARE) / _BESIDE)
+    return [_marked(1).astype(np.float64), beside, _largest_mark(smallest, rng),
+            _marked(smallest).astype(np.float64)]  # fmt: skip
+
+
+def _largest_mark(smallest: int, rng: np.random.Generator) -> Floats:
+    """The highest first number that is not refused, among numbers that hardly differ."""
+    label = 1.0 + 0.1 * rng.random(_ROWS)
+    label[1::2] *= -1.0
+    for height in np.arange(8.0, 0.0, -0.01):
+        label[0] = height
+        if rows_with_variance(label) >= smallest:
+            break
+    return label
+
+
+def _victim_in_f(
+    X: Floats, label: npt.NDArray[Any], variant: str, task: str = "classification"
+) -> Trial:
+    selector = FilterSelector("f", n_features_to_select=1, policy=_policy(variant))
+    stage = recorded_fit(selector, _federation(X, label, task))
+    found = np.sqrt(selector.scores_ / (selector.scores_ + _ROWS - 2))
+    return Trial(alike(found, np.abs(unit_columns(X)[0])), 0.0, *stage.told)
 
 
 def _from_relevance(variant: str, seed: int) -> Trial:
     X = _values(seed)
 
     def tried(n_marked: int) -> Trial:
-        federation = _federation(X, _marked(n_marked, "classification"))
+        federation = _federation(X, _marked(n_marked))
         selector = InteractionSelector(n_features_to_select=1, policy=_policy(variant))
         stage = recorded_fit(selector, federation)
         (role,) = stage.nodes["bank"]
         order: Integers = role._order  # type: ignore[attr-defined]  # told with the names
         found = np.empty(_COLUMNS)
         found[order] = np.sqrt(np.maximum(stage.outcome.value.relevance, 0))
-        return Trial(alike(found, np.abs(unit_columns(X)[0])), 0.0, stage.ledger)
+        return Trial(alike(found, np.abs(unit_columns(X)[0])), 0.0, *stage.told)
 
     return best_of(tried, _sizes(variant), 0.0)
 
@@ -167,7 +211,7 @@ def _from_gini(task: str) -> Callable[[str, int], Trial]:
             stage = recorded_fit(selector, _federation(X, _marked(n_marked, task), task))
             told = 2 / np.maximum(2 - _ROWS * selector.scores_, 1e-9)
             found = np.abs(sizes - told[:, None]).argmin(axis=1)
-            return Trial(float((found == codes[0]).mean()), guess, stage.ledger)
+            return Trial(float((found == codes[0]).mean()), guess, *stage.told)
 
         return best_of(tried, _sizes(variant), guess)
 
@@ -188,13 +232,13 @@ def _from_counts(score: str) -> Callable[[str, int], Trial]:
             stage = recorded_fit(selector, _federation(X, y), twins)
             (holder,) = stage.roles(CuriousLabelHolder).values()
             if not holder.tables:
-                return Trial(0.0, 0.0, stage.ledger)
+                return Trial(0.0, 0.0, *stage.told)
             (order,) = (role.order for role in stage.roles(FeatureHolder).values())
             found = [
                 _grouped(table, y, np.searchsorted(_EDGES, X[:, feature]))
                 for table, feature in zip(holder.tables[0], order, strict=True)
             ]
-            return Trial(float(np.mean(found)), 0.0, stage.ledger)
+            return Trial(float(np.mean(found)), 0.0, *stage.told)
 
         return best_of(tried, _sizes(variant), 0.0)
 
@@ -227,9 +271,9 @@ def _from_sums(task: str) -> Callable[[str, int], Trial]:
             if holder.sums:
                 (order,) = (role.order for role in stage.roles(FeatureHolder).values())
                 known = np.abs(holder.sums[0][:, 1] - X[0, order]) < 1e-6
-                return Trial(float(known.mean()), 0.0, stage.ledger)
+                return Trial(float(known.mean()), 0.0, *stage.told)
             found = np.sqrt(selector.scores_)
-            return Trial(alike(found, np.abs(X[0] - X.mean(axis=0))), 0.0, stage.ledger)
+            return Trial(alike(found, np.abs(X[0] - X.mean(axis=0))), 0.0, *stage.told)
 
         return best_of(tried, _sizes(variant), 0.0)
 
@@ -251,7 +295,7 @@ def _pooled(score: str, task: str) -> Callable[[str, int], Trial]:
             stage = recorded_fit(selector, federation)
             replies = [m.sums.array() for m in stage.received("coordinator", MaskedSums)][-3:]
             found = _sums_of_marked(unmask_sum(replies, moments.LIMBS), task)
-            return Trial(float((np.abs(found - X[0]) < 1e-6).mean()), 0.0, stage.ledger)
+            return Trial(float((np.abs(found - X[0]) < 1e-6).mean()), 0.0, *stage.told)
 
         return best_of(tried, _sizes(variant), 0.0)
 
@@ -295,7 +339,7 @@ def _pooled_bins(score: str) -> Callable[[str, int], Trial]:
                 _grouped(table, y, np.searchsorted(_EDGES, column))
                 for table, column in zip(tables, X.T, strict=True)
             ]
-            return Trial(float(np.mean(known)), 0.0, stage.ledger)
+            return Trial(float(np.mean(known)), 0.0, *stage.told)
 
         return best_of(tried, _sizes(variant), 0.0)
 
@@ -332,7 +376,7 @@ _BY_NUMBERS = {
     f"{SMALLEST_CLASS} rows are marked",
 }
 ON_FILTER = (
-    _attack("rare-class-f", _from_f("classification"), ("SealedScores",), _VICTIM,
+    _attack("rare-class-f", _from_f, ("SealedScores",), _VICTIM,
             "squared correlation", declared_as=("feature-scores",)),
     _attack("rare-class-gini", _from_gini("classification"), ("SealedScores",),
             "the bins of such a row", "bins right", declared_as=("feature-scores",)),
@@ -356,8 +400,11 @@ ON_FILTER = (
                 attacker="coordinator", declared_as=("pooled-sums",))
         for score in ("gini", "mi", "iv")
     ),
-    _attack("marked-row", _from_f("regression"), ("SealedScores",), _MARKED,
-            "squared correlation", declared_as=("feature-scores",), **_BY_NUMBERS),
+    _attack("marked-row", _from_numbers, ("SealedScores",), _MARKED, "squared correlation",
+            unprotected=_BY_NUMBERS["unprotected"],
+            default=f"refused where a row has more than 1/{SMALLEST_CLASS} of the variance; "
+            "as much as that",
+            declared_as=("feature-scores",)),
     _attack("marked-row-gini", _from_gini("regression"), ("SealedScores",),
             "the bins of a row that the label marks with a number", "bins right",
             declared_as=("feature-scores",), **_BY_NUMBERS),

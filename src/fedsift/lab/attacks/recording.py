@@ -9,15 +9,17 @@ party's role becomes its curious twin, which notes them: the module of a method'
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy.typing as npt
 
 from fedsift.data.table import PartyTable
 from fedsift.engine import LocalEngine, Outcome
-from fedsift.lab.attacks.attack import Trial
+from fedsift.lab.attacks.attack import Told, Trial
 from fedsift.protocol import Codec, Protocol, Role
 from fedsift.result import Disclosure
 
@@ -29,6 +31,17 @@ class Stage:
     protocol: Protocol
     nodes: Mapping[str, Sequence[Role]]
     outcome: Outcome
+    job_text: str = ""
+
+    @property
+    def job(self) -> str:
+        """The text of the job that every party has: all settings, and the seed."""
+        return self.job_text or job_of(self.protocol, self.nodes)
+
+    @property
+    def told(self) -> Told:
+        """The ledger, and the text of the job."""
+        return self.ledger, self.job
 
     @property
     def ledger(self) -> tuple[Disclosure, ...]:
@@ -55,6 +68,14 @@ class Stage:
             for role in roles
             if isinstance(role, kind)
         }
+
+
+def job_of(protocol: Protocol, nodes: Mapping[str, Sequence[Role]]) -> str:
+    """The text of a job that runs here: settings that every role is given, in canonical JSON."""
+    roles = [role for some in nodes.values() for role in some if hasattr(role, "_params")]
+    settings = dataclasses.asdict(roles[0]._params) if roles else {}
+    job = {"method": protocol.name, "parameters": settings}
+    return msgspec.json.encode(job, order="sorted", enc_hook=repr).decode()
 
 
 @dataclass(eq=False)
@@ -95,10 +116,12 @@ class RecordingEngine(LocalEngine):
     """Plays every protocol with curious parties, and keeps what there is at the end.
 
     ``keep_frames=False`` is for methods whose attacks need no bytes: those of a training are many.
+    ``job`` is the text that parties were given; without one it is made from the roles' settings.
     """
 
-    def __init__(self, curious: Twins, *, keep_frames: bool = True) -> None:
-        self._curious, self._keep_frames = curious, keep_frames
+    def __init__(self, curious: Twins, *, keep_frames: bool = True, job: str = "") -> None:
+        self._curious, self._keep_frames, self._text = curious, keep_frames, job
+        self.job = job
         self.stages: list[Stage] = []
 
     def run(
@@ -106,9 +129,10 @@ class RecordingEngine(LocalEngine):
     ) -> Outcome:
         """See :class:`~fedsift.engine.session.Engine`."""
         make_curious(nodes, self._curious)
+        self.job = self._text or job_of(protocol, nodes)
         options["keep_frames"] = self._keep_frames
         outcome = super().run(protocol, nodes, **options)
-        self.stages.append(Stage(protocol, nodes, outcome))
+        self.stages.append(Stage(protocol, nodes, outcome, self._text))
         return outcome
 
 

@@ -39,7 +39,7 @@ from fedsift.lab.attacks import filter as single_runs
 from fedsift.lab.attacks import probing
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.filter import COLUMNS, Parties, Totals, draw_members, recovered
-from fedsift.lab.attacks.members import LABEL, Members, ledger_of, opened_totals, submit
+from fedsift.lab.attacks.members import LABEL, Members, opened_totals, submit, told_of
 from fedsift.lab.attacks.recording import Stage
 from fedsift.maths import moments
 from fedsift.protocol import Policy
@@ -76,12 +76,12 @@ def _row_difference(variant: str, seed: int) -> Trial:
     fewer = {**parties, "party-1": (np.delete(X, row, axis=0), np.delete(y, row))}
     runs = _two_jobs(variant, parties, fewer, score="f", n_features_to_select=1)
     if len(runs) < 2:
-        return Trial(0.0, 0.0, ledger_of(runs[0]))
+        return Trial(0.0, 0.0, *told_of(runs[0]))
     more, less = (
         Totals.read(opened_totals(stages, moments.LIMBS)[-1], COLUMNS, _CLASSES) for stages in runs
     )
     gap = more.minus(less)
-    return Trial(recovered(gap.means, X[row]), 0.0, ledger_of(runs[0]))
+    return Trial(recovered(gap.means, X[row]), 0.0, *told_of(runs[0]))
 
 
 def _count_difference(variant: str, seed: int) -> Trial:
@@ -93,14 +93,14 @@ def _count_difference(variant: str, seed: int) -> Trial:
     runs = _two_jobs(variant, parties, fewer, **settings)
     guess = 1 / (len(_EDGES) + 1)
     if len(runs) < 2:
-        return Trial(guess, guess, ledger_of(runs[0]))
+        return Trial(guess, guess, *told_of(runs[0]))
     # Classes have numbers of their own in every run; bins do not.
     more, less = (
         np.array(opened_totals(stages)[-1]).reshape(_WIDE, -1, _CLASSES).sum(axis=2)
         for stages in runs
     )
     found = float(((more - less).argmax(axis=1) == np.searchsorted(_EDGES, X[0])).mean())
-    return Trial(found, guess, ledger_of(runs[0]))
+    return Trial(found, guess, *told_of(runs[0]))
 
 
 # Noise that is averaged out
@@ -161,7 +161,7 @@ def _averaged(attack: str, variant: str, seed: int) -> Trial:
                 stages += members.run(job, tables)[1]
     totals = opened_totals(stages)
     guess = float(np.mean([_share_close([one], tables) for one in totals]))
-    return Trial(_share_close(totals, tables), guess, ledger_of(stages))
+    return Trial(_share_close(totals, tables), guess, *told_of(stages))
 
 
 _attack = partial(

@@ -118,7 +118,7 @@ def _lying_sizes(variant: str, seed: int) -> Trial:
             raise
         return Trial(0.0, 0.0)
     stage = engine.stages[-1]
-    return Trial(_known(_class_sums(stage, list(range(_COLUMNS))), X[0]), 0.0, stage.ledger)
+    return Trial(_known(_class_sums(stage, list(range(_COLUMNS))), X[0]), 0.0, *stage.told)
 
 
 def _missing_cells(variant: str, seed: int) -> Trial:
@@ -133,7 +133,7 @@ def _missing_cells(variant: str, seed: int) -> Trial:
     (coordinator,) = stage.roles(Coordinator).values()
     columns = list(coordinator.course.request.columns)
     found = _class_sums(stage, columns)
-    return Trial(_known(found[few], X[1, few]), 0.0, stage.ledger)
+    return Trial(_known(found[few], X[1, few]), 0.0, *stage.told)
 
 
 def _small_cells(score: str) -> Callable[[str, int], Trial]:
@@ -155,7 +155,7 @@ def _small_cells(score: str) -> Callable[[str, int], Trial]:
             return Trial(0.0, 0.0)
         replies = [message.sums.array() for message in stage.received("coordinator", MaskedSums)]
         tables = np.array(unmask_sum(replies)).reshape(_COLUMNS, -1, 2)
-        return Trial(float((tables == 1).any(axis=(1, 2)).mean()), 0.0, stage.ledger)
+        return Trial(float((tables == 1).any(axis=(1, 2)).mean()), 0.0, *stage.told)
 
     return trial
 

@@ -17,8 +17,10 @@ Fix       Batches stay the same throughout a training, there are a tenth as many
 Remains   Sums over all rows tell how a column goes with the label, as scores do.
 
 A feature holder reads labels
-Leak      A gradient per row, opened, tells the row's label.
-Fix       A feature holder has shares, which are uniform (:func:`labels_from`).
+Leak      A gradient per row, opened, tells the row's label. Rows for validation are drawn class by
+          class: whoever knows the draws has their labels (:func:`area_from_seed`).
+Fix       A feature holder has shares, which are uniform (:func:`labels_from`), and private draws
+          come from the operating system, whatever seed stands in the job.
 Remains   Which of its columns were selected.
 """
 
@@ -33,6 +35,7 @@ import numpy.typing as npt
 from fedsift.data import Federation, split_vertical
 from fedsift.lab.attacks.fedsdg.blind_views import BlindRecording, SharesOfRows, record_blind
 from fedsift.methods.fedsdg.blind.messages import BlindParams, most_blocks, most_openings
+from fedsift.methods.fedsdg.blind.numbers import FACTOR_SPREAD
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -159,24 +162,31 @@ def by_openings(
     equations = _Equations(run)
     size = 1.0 / np.sqrt(n_columns)
     n_rows = len(run.training) + len(run.validation)
-    noise = np.full(len(equations.opened), 1e-6)
-    if noisy:
-        noise[: equations.n_sums] = 0.8  # a factor of variance 4 beside a mean of 1
-    spread = torch.tensor(noise)
+    variance = FACTOR_SPREAD**2 if noisy else 0.0
     opened = torch.tensor(equations.opened)
+
+    def noise_of(predicted: Any) -> Any:
+        """A factor of this variance beside a mean of 1; sums are of mean square 1."""
+        spread = torch.full_like(opened, 1e-6)
+        scale = (predicted[: equations.n_sums] ** 2).clamp(min=0.1, max=4.0)
+        spread[: equations.n_sums] += variance * scale
+        return spread
+
     best, smallest = np.zeros((n_rows, n_columns)), np.inf
     for start in range(n_starts):
         generator = torch.Generator().manual_seed(1000 * seed + start)
         cells = 0.3 * size * torch.randn(n_rows, n_columns, generator=generator).double()
         for number in range(_ROUNDS):
             slopes = equations.slopes(cells) * size
-            rest = opened - equations.predict(cells) + slopes @ (cells.reshape(-1) / size)
-            loose = torch.clamp(spread, min=(0.3 * 0.5**number) ** 2)
+            predicted = equations.predict(cells)
+            rest = opened - predicted + slopes @ (cells.reshape(-1) / size)
+            loose = torch.clamp(noise_of(predicted), min=(0.3 * 0.5**number) ** 2)
             solved = slopes.T @ torch.linalg.solve(slopes @ slopes.T + torch.diag(loose), rest)
             step = 0.5 if number < _ROUNDS - 3 else 1.0
             cells = (1 - step) * cells + step * size * solved.reshape(n_rows, n_columns)
-        rest = opened - equations.predict(cells)
-        misfit = float((rest**2 / torch.clamp(spread, min=1e-4)).sum())
+        predicted = equations.predict(cells)
+        spread = torch.clamp(noise_of(predicted), min=1e-4)
+        misfit = float(((opened - predicted) ** 2 / spread + torch.log(spread)).sum())
         misfit += float(((cells / size) ** 2).sum())
         if misfit < smallest:
             best, smallest = cells.numpy().copy(), misfit
@@ -184,7 +194,11 @@ def by_openings(
 
 
 def by_own_columns(run: BlindRecording, n_columns: int, n_own: int) -> Floats:
-    """Cells of rows that the label holder has a column for: how sums go with others' gates."""
+    """Cells of rows that the label holder has a column for: how sums go with others' gates.
+
+    Where openings are too few to solve for a row, its numbers are held against those of other
+    rows: gates of which columns were open when a number was large.
+    """
     seen = run.openings
     sums = np.array(seen.sums)
     found = np.zeros((len(run.targets), n_columns))
@@ -193,17 +207,24 @@ def by_own_columns(run: BlindRecording, n_columns: int, n_own: int) -> Floats:
         for row in rows:
             if row < n_own and counted[row]:
                 where.setdefault(int(row), []).append((opening, gates))
+    few = {}
     for row, met in where.items():
-        if len(met) < n_columns + 3:
-            continue
         gates = np.array([drawn for _, drawn in met])
+        numbers = sums[[opening for opening, _ in met], row]
+        target = run.targets[row, 0]
+        if len(met) < n_columns + 3:
+            few[row] = numbers / target, gates[:, n_own:]
+            continue
         own = gates[:, row]
         factors = np.c_[np.ones(len(met)), own, own**2, gates[:, n_own:]]
-        numbers = sums[[opening for opening, _ in met], row]
         solved = np.linalg.lstsq(factors, numbers, rcond=1e-3)[0]
-        target = run.targets[row, 0]
         # The slope by a hidden value, of (output - target) * (hidden + 1), beside its value at 0.
         found[row] = solved[3:] / solved[0] / ((0.125 - target) / -target)
+    if few:
+        usual = np.mean(np.concatenate([numbers for numbers, _ in few.values()]))
+        half = np.mean(np.concatenate([gates for _, gates in few.values()]), axis=0)
+        for row, (numbers, gates) in few.items():
+            found[row] = (numbers - usual) @ (gates - half) / abs(usual) / len(numbers)
     return np.clip(found, -3.0, 3.0)
 
 
@@ -242,11 +263,21 @@ def attack_openings(
     return (*(squared_by_column(guess[rows], X[rows]) for rows in parts), run)
 
 
-def attack_own_columns(n_rows: int, n_columns: int, seed: int, *, exact: bool) -> tuple[Any, ...]:
-    """The same, with a column of the label holder's for every row."""
-    run, X = frozen_job(n_rows, n_columns, n_rows, seed, exact=exact)
-    guess = by_own_columns(run, n_columns, n_rows)
-    return squared_by_column(guess[run.training], X[run.training]), run
+def attack_own_columns(
+    n_rows: int, n_columns: int, seed: int, *, exact: bool, n_own: int | None = None
+) -> tuple[Any, ...]:
+    """The same, with columns of the label holder's for every row, or for so many of them.
+
+    Fewer columns of its own leave more openings within the limits. Of marked rows alone, all cells
+    count as one column: a few rows go with anything by chance.
+    """
+    n_own = n_rows if n_own is None else n_own
+    run, X = frozen_job(n_rows, n_columns, n_own, seed, exact=exact)
+    guess = by_own_columns(run, n_columns, n_own)
+    marked = run.training[run.training < n_own]
+    if n_own == n_rows:
+        return squared_by_column(guess[marked], X[marked]), run
+    return squared_by_column(guess[marked].reshape(-1, 1), X[marked].reshape(-1, 1)), run
 
 
 # Labels
@@ -314,6 +345,27 @@ def areas_of_labels(
         "received": max(map(guess, [received, strong])),
         "found": max(map(guess, [*alone, *all_of_it])),
     }
+
+
+def area_from_seed(
+    run: BlindRecording, label_holder: str, job: BlindParams, codes: Integers
+) -> float:
+    """Area under the ROC curve of the validation rows' labels, drawn again from a job's seed.
+
+    Validation rows are drawn class by class and then shuffled. Whoever knows the seed undoes that,
+    and has the rows sorted by class; sizes of classes are told for its benefit.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    rng = np.random.default_rng([job.seed or 0, *f"{label_holder} (labels)".encode()])
+    sizes = np.bincount(codes)
+    for size in sizes:
+        rng.permutation(size)
+    counts = [min(round(job.validation * size), size - 1) for size in sizes]
+    drawn = rng.permutation(np.repeat(np.arange(len(sizes)), counts))
+    true = codes[run.validation[: len(drawn)]]
+    areas = [roc_auc_score(true == c, drawn == c) for c in np.unique(true)]
+    return float(np.mean(areas))
 
 
 def _main_parts(points: Floats, n_parts: int) -> Floats:

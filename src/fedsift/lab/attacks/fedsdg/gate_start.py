@@ -37,7 +37,7 @@ def from_gate_start(seed: int, n_columns: int = _COLUMNS) -> Trial:
     run = record(federation, params)
     rows = np.unique(np.concatenate([run.labels[i].rows for i in run.training_batches()]))
     told = run.stage.nodes[_PARTY][0].gate_start  # type: ignore[attr-defined]  # a curious twin
-    return Trial(area(solve_labels(X[rows], told, seed), y[rows]), 0.5, run.stage.ledger)
+    return Trial(area(solve_labels(X[rows], told, seed), y[rows]), 0.5, *run.stage.told)
 
 
 def without_a_start(seed: int, n_columns: int = _COLUMNS) -> Trial:
@@ -63,7 +63,7 @@ def without_a_start(seed: int, n_columns: int = _COLUMNS) -> Trial:
     solved = area(solve_labels(X[rows], selected, seed), y[rows])
     areas = blind.areas_of_labels(run, _PARTY, X, y, seed)
     found, alone = max(solved, areas["found"]), max(solved, areas["alone"])
-    return Trial(found, alone, run.stage.ledger)
+    return Trial(found, alone, *run.stage.told)
 
 
 def _trial(variant: str, seed: int) -> Trial:

@@ -19,10 +19,12 @@ from fedsift.data import Federation, split_vertical
 from fedsift.lab.attacks.attack import DEFAULT, OPTION, UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.fedsdg import (
     blind_trials,
+    blind_unrolled,
     columns,
     gate_start,
     rare_class,
     techniques,
+    unrolled,
 )
 from fedsift.lab.attacks.fedsdg.views import CuriousLabelHolder, Recording, Weakness, read, record
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage
@@ -105,7 +107,7 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
     if not stage.roles(CuriousLabelHolder):
         run.notes.append("These attacks read numbers of single rows; a blind run opens none.")
         return
-    recording, ledger = read(stage), stage.ledger
+    recording, told = read(stage), stage.told
     ((holder, label_role),) = stage.roles(CuriousLabelHolder).items()
     target = label_role._target
     if target.kind != "classes":
@@ -116,16 +118,16 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
             known = target.codes[gradients.rows]
             two = len(np.unique(known)) == 2
             guess = 0.5 if two else techniques.chance_of_clusters(known)
-            yield "gradient-labels", party, Trial(labels_found(gradients, known), guess, ledger)
-        yield "weight-regression", party, Trial(share_solved(recording, party), 0.0, ledger)
-        yield "start-following", party, Trial(gradients_followed(recording, party), 0.0, ledger)
+            yield "gradient-labels", party, Trial(labels_found(gradients, known), guess, *told)
+        yield "weight-regression", party, Trial(share_solved(recording, party), 0.0, *told)
+        yield "start-following", party, Trial(gradients_followed(recording, party), 0.0, *told)
     for party in recording.features:
         if len(recording.features) == 1 and not recording.params.refit:
             found = embedding_solved(recording, party)
-            yield "embedding-regression", holder, Trial(found, 0.0, ledger, party)
+            yield "embedding-regression", holder, Trial(found, 0.0, *told, party)
         known_rows = min(KNOWN_ROWS, len(recording.labels[0].rows) // 2)
         found = map_fitted(recording, party, known_rows)
-        yield "embedding-map", holder, Trial(found, 0.0, ledger, party)
+        yield "embedding-map", holder, Trial(found, 0.0, *told, party)
 
 
 # Generated data
@@ -159,12 +161,12 @@ def _labels(variant: str, seed: int) -> Trial:
     )
     run = record(federation, params)
     gradients = techniques.gradients_of(run, _VICTIM)
-    return Trial(labels_found(gradients, y[gradients.rows]), 0.5, run.stage.ledger)
+    return Trial(labels_found(gradients, y[gradients.rows]), 0.5, *run.stage.told)
 
 
 def _embedding(variant: str, seed: int) -> Trial:
     run = _short(Weakness.NO_WEIGHT_NOISE if variant == UNPROTECTED else Weakness.NONE, seed)
-    return Trial(embedding_solved(run, _VICTIM), 0.0, run.stage.ledger)
+    return Trial(embedding_solved(run, _VICTIM), 0.0, *run.stage.told)
 
 
 def _map(variant: str, seed: int) -> Trial:
@@ -172,17 +174,17 @@ def _map(variant: str, seed: int) -> Trial:
         return blind_trials.opened_sums(seed)
     weakness = Weakness.EXACT_OUTPUTS if variant == UNPROTECTED else Weakness.NONE
     run = _short(weakness, seed, 3 if variant == OPTION else 1)
-    return Trial(map_fitted(run, _VICTIM, KNOWN_ROWS), 0.0, run.stage.ledger)
+    return Trial(map_fitted(run, _VICTIM, KNOWN_ROWS), 0.0, *run.stage.told)
 
 
 def _weights(variant: str, seed: int) -> Trial:
     run = _short(Weakness.NO_MASKS if variant == UNPROTECTED else Weakness.NONE, seed)
-    return Trial(share_solved(run, _VICTIM), 0.0, run.stage.ledger)
+    return Trial(share_solved(run, _VICTIM), 0.0, *run.stage.told)
 
 
 def _start(variant: str, seed: int) -> Trial:
     run = _short(Weakness.OWN_START if variant == UNPROTECTED else Weakness.NONE, seed)
-    return Trial(gradients_followed(run, _VICTIM), 0.0, run.stage.ledger)
+    return Trial(gradients_followed(run, _VICTIM), 0.0, *run.stage.told)
 
 
 def _units(variant: str, seed: int) -> Trial:
@@ -192,21 +194,36 @@ def _units(variant: str, seed: int) -> Trial:
     noise = 1.0 if variant == OPTION else 0.0
     chosen: dict[str, Any] = {"embedding": 6, "outputs": 6, "max_epochs": 1, "min_epochs": 0}
     run = record(federation, Params(scheme="plain", seed=seed, label_noise=noise, **chosen))
-    return Trial(units_isolated(run, _VICTIM, seed), 0.0, run.stage.ledger)
+    return Trial(units_isolated(run, _VICTIM, seed), 0.0, *run.stage.told)
 
 
 def _gate_axes(variant: str, seed: int) -> Trial:
     if variant == DEFAULT:
         return blind_trials.opened_sums(seed)
     found, run = columns.attack_gate_axes(5, seed)
-    return Trial(float(np.median(found)), 0.0, run.stage.ledger)
+    return Trial(float(np.median(found)), 0.0, *run.stage.told)
 
 
 def _thinned_gates(variant: str, seed: int) -> Trial:
     if variant == DEFAULT:
         return blind_trials.opened_sums(seed)
     found, run = columns.attack_thinned_gates(5, seed)
-    return Trial(float(np.median(found)), 0.0, run.stage.ledger)
+    return Trial(float(np.median(found)), 0.0, *run.stage.told)
+
+
+_BRIEFLY = ((None, 150), (0.3, 100), (0.05, 150))
+
+
+def _unrolled(variant: str, seed: int) -> Trial:
+    """Few columns and epochs; on the defaults with everything that is opened."""
+    if variant == DEFAULT:
+        found, blind_run = blind_unrolled.attack_default(120, 4, seed, hidden=8, seconds=10.0)
+        guess = 1.0 / len(blind_run.training)
+        return Trial(float(np.median(found)), guess, *blind_run.stage.told)
+    found, run = unrolled.attack_unrolled(
+        4, seed, n_rows=120, n_epochs=10, n_starts=2, seconds=20.0, stages=_BRIEFLY
+    )
+    return Trial(float(np.median(found)), 0.0, *run.stage.told)
 
 
 ATTACKS = (
@@ -315,6 +332,19 @@ ATTACKS = (
         unprotected="outputs of every epoch, a price that closes gates (protocol='paper')",
         default="sums over all rows, times secret factors (protocol='blind')",
         trial=_thinned_gates,
+        runs=(1, 5),
+        declared_as=("single-layer-outputs", "layer-outputs"),
+    ),
+    Attack(
+        name="unrolled",
+        method="fedsdg",
+        attacker="label holder",
+        uses=("SingleOutputs", "OutputShare"),
+        aims_at="every column of a feature holder, by repeating the training with guesses",
+        measure="squared correlation, median column",
+        unprotected="outputs of every epoch of a linear model (protocol='paper')",
+        default="sums over all rows, times secret factors (protocol='blind')",
+        trial=_unrolled,
         runs=(1, 5),
         declared_as=("single-layer-outputs", "layer-outputs"),
     ),

@@ -43,7 +43,7 @@ def _trial(variant: str, seed: int) -> Trial:
         stage = recorded_fit(selector, federation, CURIOUS)
         (leader,) = stage.roles(CuriousLeader).values()
         seen = [len(set(view.rows.tolist()) - {0}) for view in leader.views if view.query == 0]
-        return Trial(max(seen, default=0) / (_ROWS - 1), 0.0, stage.ledger)
+        return Trial(max(seen, default=0) / (_ROWS - 1), 0.0, *stage.told)
 
     return best_of(tried, (2, SMALLEST_CLASS), 0.0)
 

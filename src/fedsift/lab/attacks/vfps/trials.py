@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fedsift.crypto.shuffle import SecretOrder
 from fedsift.data import Federation, split_vertical
 from fedsift.errors import PolicyViolation
-from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
+from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Told, Trial
 from fedsift.lab.attacks.outside import seen_outside
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage, recorded_fit
 from fedsift.lab.attacks.vfps import rare_class, techniques
@@ -97,14 +97,14 @@ def centrality(matrix: Floats, n_participants: int, depth: int) -> Integers:
 def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
     """The leader solves and fits distances; the aggregator links ids."""
     ((party, leader),) = stage.roles(vfps.Leader).items()
-    views, ledger = views_of(stage), stage.ledger
+    views, told = views_of(stage), stage.told
     matrices = {name: role._matrix for name, role in stage.roles(Participant).items()}
     if views:
-        yield "distance-solving", party, Trial(solved_share(views), 0.0, ledger)
+        yield "distance-solving", party, Trial(solved_share(views), 0.0, *told)
     others = {name: m[:, 0] for name, m in matrices.items() if name != leader._own}
     small = sum(len(column) for column in others.values()) <= _MOST_FITTED
     if views and small and all(matrices[name].shape[1] == 1 for name in others):
-        yield "distance-reconstruction", party, Trial(fitted(views, others), 0.0, ledger)
+        yield "distance-reconstruction", party, Trial(fitted(views, others), 0.0, *told)
     else:
         run.notes.append(
             f"{party}: columns are fitted to distances for small tables of one column only."
@@ -121,7 +121,7 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
     central = [centrality(matrix, len(matrices), depth) for matrix in matrices.values()]
     rows = np.arange(n_rows)
     found = max(techniques.linked(rankings, rows, true, depth) for true in central)
-    yield "pseudonym-linking", vfps.AGGREGATOR, Trial(found, 0.0, ledger)
+    yield "pseudonym-linking", vfps.AGGREGATOR, Trial(found, 0.0, *told)
 
 
 # Generated data
@@ -151,7 +151,7 @@ def columns_of(federation: Any) -> dict[str, Floats]:
 def _solved(variant: str, seed: int) -> Trial:
     bare = {"design": "shared", "allowed": _PAIRED} if variant == UNPROTECTED else {}
     stage = _fit(_one_column_each(seed, 80), seed, n_queries=40, **bare)
-    return Trial(solved_share(views_of(stage)), 0.0, stage.ledger)
+    return Trial(solved_share(views_of(stage)), 0.0, *stage.told)
 
 
 def _solved_search(strategy: str, variant: str, seed: int) -> Trial:
@@ -163,7 +163,7 @@ def _solved_search(strategy: str, variant: str, seed: int) -> Trial:
         stage = _fit(_one_column_each(seed, 80), seed, **settings)
     except PolicyViolation:
         return Trial(0.0, 0.0)
-    return Trial(solved_share(views_of(stage)), 0.0, stage.ledger)
+    return Trial(solved_share(views_of(stage)), 0.0, *stage.told)
 
 
 def _fitted(variant: str, seed: int) -> Trial:
@@ -172,7 +172,7 @@ def _fitted(variant: str, seed: int) -> Trial:
         bare = {"n_queries": 15, **_ALL_ROWS}
     federation = _one_column_each(seed, 40)
     stage = _fit(federation, seed, **bare)
-    return Trial(fitted(views_of(stage), columns_of(federation)), 0.0, stage.ledger)
+    return Trial(fitted(views_of(stage), columns_of(federation)), 0.0, *stage.told)
 
 
 def _subtracted(variant: str, seed: int) -> Trial:
@@ -188,7 +188,7 @@ def _subtracted(variant: str, seed: int) -> Trial:
     guess = techniques.subtract_geometries(views_of(stage), trio, pairs, n_rows)
     column = columns_of(federation)["party-1"]
     true = (column[pairs[:, 0]] - column[pairs[:, 1]]) ** 2
-    return Trial(techniques.likeness(guess, true), 0.0, stage.ledger)
+    return Trial(techniques.likeness(guess, true), 0.0, *stage.told)
 
 
 def _linked(variant: str, seed: int) -> Trial:
@@ -209,13 +209,13 @@ def _linked(variant: str, seed: int) -> Trial:
             Ranking(part_of_distance(matrix, query, 3), order).block(_DEPTH)
             for query in range(len(rankings))
         ]
-    return Trial(techniques.linked(rankings, row_of, true, _DEPTH), 0.0, stage.ledger)
+    return Trial(techniques.linked(rankings, row_of, true, _DEPTH), 0.0, *stage.told)
 
 
 _WIDTHS = (2, 8, 64)
 
 
-def _seen_by_participant(width: int, seed: int, *, told_cap: bool) -> list[Any]:
+def _seen_by_participant(width: int, seed: int, *, told_cap: bool) -> tuple[list[Any], Told]:
     """What a participant sees on the outside of messages that are to reveal nothing."""
     rng = np.random.default_rng((seed, width))
     y = np.arange(60) % 2
@@ -228,19 +228,20 @@ def _seen_by_participant(width: int, seed: int, *, told_cap: bool) -> list[Any]:
     ]
     if told_cap:  # version 0.1.0 sent the scale of the widest participant to all
         seen.append((("cap_bits",), [max(map(size_bits, (2, width)))]))
-    return sorted(map(repr, seen))
+    return sorted(map(repr, seen)), stage.told
 
 
 def _widest(variant: str, seed: int) -> Trial:
     """A participant plays the job with made-up parties, and takes the width that looks the same."""
     told_cap = variant == UNPROTECTED
-    made_up = {w: _seen_by_participant(w, seed + 1000, told_cap=told_cap) for w in _WIDTHS}
+    made_up = {w: _seen_by_participant(w, seed + 1000, told_cap=told_cap)[0] for w in _WIDTHS}
     right = 0
     for width in _WIDTHS:
-        seen = set(_seen_by_participant(width, seed, told_cap=told_cap))
+        outside, told = _seen_by_participant(width, seed, told_cap=told_cap)
+        seen = set(outside)
         guess = max(_WIDTHS, key=lambda w: len(seen & set(made_up[w])))
         right += guess == width
-    return Trial(right / len(_WIDTHS), 1 / len(_WIDTHS))
+    return Trial(right / len(_WIDTHS), 1 / len(_WIDTHS), job=told[1])
 
 
 _BARE_ROWS = "all rows are compared (fagin=False)"

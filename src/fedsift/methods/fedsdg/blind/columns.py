@@ -29,7 +29,7 @@ from fedsift.methods.fedsdg.blind.tables import HeldTable, PartnerTable
 
 Counted = npt.NDArray[np.bool_]
 
-_START = 0.3
+START = 0.3
 """Small weights to start from: larger ones take most of a short training to be unlearned."""
 
 
@@ -39,7 +39,7 @@ def starting_weights(
     """One side's half of the starting weights, as integers; nobody knows the sum."""
     seed = None if params.seed is None else [params.seed, *name.encode()]
     rng = np.random.default_rng(seed)
-    reals = rng.normal(0.0, _START / np.sqrt(2.0 * n_features), shape)
+    reals = rng.normal(0.0, START / np.sqrt(2.0 * n_features), shape)
     return np.rint(reals * 2.0**params.scales.weights).astype(np.int64)
 
 

@@ -43,7 +43,7 @@ OUTPUT_SCALE_BITS = 2
 _LIMB = np.uint64(20)
 _LOW = np.uint64((1 << 20) - 1)
 _LARGEST_INPUT = 7.99
-_FACTOR_SPREAD = 0.25
+FACTOR_SPREAD = 0.25
 """Standard deviation of the secret factors of opened sums, whose mean is 1."""
 
 _STEEPEST = 8.0
@@ -117,7 +117,7 @@ def secret_factors(seed: int | None, name: str, opening: int, n_features: int) -
     """
     known = None if seed is None else [seed, opening, *f"{name} (factors)".encode()]
     rng = np.random.default_rng(known)
-    factors = 1.0 + _FACTOR_SPREAD * rng.normal(size=n_features)
+    factors = 1.0 + FACTOR_SPREAD * rng.normal(size=n_features)
     return np.rint(factors * (1 << FACTOR_BITS)).astype(np.int64)
 
 
