@@ -249,7 +249,7 @@ class History:
             _prepare(db)
             yield db
             db.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: what SQLite says of it
             raise _unusable(error) from None
         finally:
             db.close()
