@@ -43,9 +43,10 @@ PARAMETERS = {
     ),
     "class_weight": Parameter(
         'Only ``blind``: how much each class counts. ``"balanced"`` is in inverse proportion to '
-        "its number of training rows. Weights scale the outputs that stand for classes and the "
-        "predicted probabilities; they stay with the label holder, and no row weighs more than "
-        "another on the way.",
+        "its number of training rows. Weights scale the outputs that stand for classes, of which "
+        "two weighted classes have one each, and the predicted probabilities; they stay with the "
+        "label holder, and no row weighs more than another on the way. So they move the "
+        "threshold between two classes more than what the network learns.",
         (accept_words("balanced"), accept_any("dict of class to float", dict)),
         optional=True,
     ),
