@@ -18,6 +18,7 @@ from fedsift.config.parameters import (
 
 _WIDEST = 256
 _EPOCHS = 100_000
+_MOST_SAMPLES = 4096
 _RATE = accept_number(0.0, 1000, strict=True)
 _PRICE = accept_number(0.0, 1e6)
 
@@ -104,6 +105,11 @@ PARAMETERS = {
         accept_whole(most=_EPOCHS),
     ),
     "lam_embedding": Parameter("Only ``paper``: price of an open embedding gate.", _PRICE),
+    "gate_samples": Parameter(
+        "Only ``paper``: draws of the gates in every batch. Its rows take turns with them, so that "
+        "the gradient of the gates is an average over the draws and costs no more traffic.",
+        accept_whole(most=_MOST_SAMPLES),
+    ),
     "validation": Parameter(
         "Share of the rows given to ``fit`` that judges epochs and does not train.",
         accept_share(below=True),

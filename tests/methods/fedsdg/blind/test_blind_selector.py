@@ -235,6 +235,7 @@ def test_too_few_rows_for_any_opening_are_refused():
         {"gates": "none", "n_features_to_select": 2},
         {"model": "linear"},
         {"label_noise": 1.0},
+        {"gate_samples": 4},
         {"choose": "luck"},
     ],
 )

@@ -50,6 +50,7 @@ NOT_HERE = {
     "top_network": (None,),
     "refit": (False,),
     "label_noise": (0.0,),
+    "gate_samples": (1,),
 }
 """Parameters of the paper's protocol, and what they may be here."""
 
