@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fedsift.data import Federation, PartyTable
-from fedsift.errors import ParameterError
+from fedsift.errors import MissingPackage, ParameterError
 from fedsift.methods.base import FederatedSelector, number_to_select, scores_in_order
 from fedsift.methods.fedsdg.model import need_torch
 from fedsift.methods.fedsdg.selector import FedSDGSelector
@@ -32,6 +32,16 @@ BASELINES = ("all", "original-gate", "ms-gini", "sffs", "vflfs", "less-vfl", "ra
 _FILTERS = {"ms-gini": "gini", "sffs": "f"}
 _PEERS = ("lassonet",)
 """Centralised: all columns in one place, with a package that has to be installed."""
+
+_LASSONET = {
+    "hidden_dims": (64,),
+    "n_iters": (100, 10),
+    "batch_size": 256,
+    "lambda_start": 1.0,
+    "path_multiplier": 1.05,
+    "verbose": 0,
+}
+"""A path fine enough that features leave it one after the other rather than in crowds."""
 
 _CHOICES = (*_FILTERS, "vflfs", "less-vfl", "random", *_PEERS)
 
@@ -173,7 +183,7 @@ class PreselectedNetwork(FederatedSelector):
         tables = federation.tables
         self.selection_bytes_ = None if self.kind in _PEERS else 0
         if self.kind in _PEERS:
-            return _peer_scores(self.kind, federation, n_wanted, self._seed())
+            return _lassonet_scores(federation, self._seed() or 0)
         if self.kind == "random":
             rng = np.random.default_rng(self._seed())
             return {party: rng.random(table.n_columns) for party, table in tables.items()}
@@ -316,24 +326,31 @@ def _split_network(kind, federation, seed):
     return search(parts, _wanted(federation.target), seed=private_seeds(seed, kind, 1)[0])
 
 
-def _peer_scores(kind, federation, n_wanted, seed):
-    """What another package finds with all columns in one place."""
-    from fedsift.lab.peers import TrainingRows, need, peer_named
+def _lassonet_scores(federation, seed):
+    """When features leave the path of a LassoNet that has all columns in one place."""
+    try:
+        import lassonet
+    except ImportError as error:
+        raise MissingPackage(
+            "The package lassonet is not installed.",
+            "kind='lassonet' trains with it.",
+            "Install it with: pip install lassonet",
+        ) from error
 
-    peer = peer_named(kind)
-    need(peer)
+    target = federation.target
+    kind = lassonet.LassoNetClassifier if target.kind == "classes" else lassonet.LassoNetRegressor
+    model = kind(**_LASSONET, random_state=seed, torch_seed=seed)
     made = {party: _encoded(table) for party, table in federation.tables.items()}
-    pooled = np.concatenate([inputs for inputs, _ in made.values()], axis=1)
-    is_classes = federation.target.kind == "classes"
-    rows = TrainingRows(
-        pooled.astype(np.float64), _wanted(federation.target), is_classes, seed or 0, n_wanted
-    )
-    found, first, scores = np.asarray(peer.scores(rows), dtype=np.float64), 0, {}
+    known = _wanted(target)
+    if target.kind != "classes":
+        known = known.astype(np.float32)
+    model.path(np.concatenate([inputs for inputs, _ in made.values()], axis=1), known)
+    left = np.asarray(model.feature_importances_.numpy(), dtype=np.float64)
+    scores, first = {}, 0
     for party, (inputs, feature_of_input) in made.items():
-        own = found[first : first + inputs.shape[1]]
+        own = left[first : first + inputs.shape[1]]
         first += inputs.shape[1]
-        # A category counts by the best of its inputs.
-        best = np.full(int(feature_of_input.max()) + 1, -np.inf)
-        np.maximum.at(best, feature_of_input, own)
-        scores[party] = best
+        # A category stays as long as the last of its inputs.
+        scores[party] = np.full(int(feature_of_input.max()) + 1, -np.inf)
+        np.maximum.at(scores[party], feature_of_input, own)
     return scores

@@ -7,15 +7,15 @@
 Same splits and test rows as ``fedsift bench fedsdg``. Every rival chooses half of the features, and
 as many as FedSDG-FS did on the same split (from ``benchmarks/fedsdg.json``). LassoNet, which sees
 all columns in one place, is left out where the package is not installed. Results are written after
-every split.
+every fit, and what the file has already is not run again.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from benchmarks.suites.fedsdg.suite import FIRST_SEED
 from fedsift.errors import MissingPackage
 
 KINDS = ("ms-gini", "sffs", "vflfs", "less-vfl", "lassonet")
+NUMBERS = ("50 %", "same number")
 _SUITE = Path("benchmarks/fedsdg.json")
 
 
@@ -38,37 +39,30 @@ def numbers_of_suite(path: Path = _SUITE) -> dict[int, int]:
     return dict(zip(row["seeds"], row["n_features"], strict=True))
 
 
-def one_split(
-    seed: int, n_same: int, kinds: Sequence[str] = KINDS, **settings: Any
-) -> list[dict[str, Any]]:
-    """All rivals on one split of MADELON."""
+def one_fit(
+    seed: int, kind: str, number: str, n_same: int, **settings: Any
+) -> dict[str, Any] | None:
+    """One rival on one split of MADELON; None where its package is not there."""
     X, y, informative = load("madelon")
     training, test = split(X, y, seed)
+    wanted = n_same if number == "same number" else X.shape[1] // 2
     settings = {"security": "plain", "random_state": seed, **settings}
-    found = []
-    for kind in kinds:
-        for name, wanted in (("50 %", X.shape[1] // 2), ("same number", n_same)):
-            start = time.perf_counter()
-            model = fedsdg_baseline(kind, n_features_to_select=wanted, **settings)
-            try:
-                model.fit(training)
-            except MissingPackage as error:
-                print(error, flush=True)
-                break
-            found.append(
-                {
-                    "seed": seed,
-                    "kind": kind,
-                    "number": name,
-                    "n_features": int(model.support_.sum()),
-                    "found": int(np.isin(np.flatnonzero(model.support_), informative).sum()),
-                    "score": float(model.score(test)),
-                    "selection_bytes": model.selection_bytes_,
-                    "seconds": time.perf_counter() - start,
-                }
-            )
-            print(found[-1], flush=True)
-    return found
+    start = time.perf_counter()
+    try:
+        model = fedsdg_baseline(kind, n_features_to_select=wanted, **settings).fit(training)
+    except MissingPackage as error:
+        print(error, flush=True)
+        return None
+    return {
+        "seed": seed,
+        "kind": kind,
+        "number": number,
+        "n_features": int(model.support_.sum()),
+        "found": int(np.isin(np.flatnonzero(model.support_), informative).sum()),
+        "score": float(model.score(test)),
+        "selection_bytes": model.selection_bytes_,
+        "seconds": time.perf_counter() - start,
+    }
 
 
 if __name__ == "__main__":
@@ -77,7 +71,19 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     numbers, rows = numbers_of_suite(), []
-    for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
-        rows += one_split(seed, numbers[seed])
+    if options.out.exists():
+        rows = json.loads(options.out.read_text(encoding="utf-8"))["rows"]
+    known = {(row["kind"], row["seed"], row["number"]) for row in rows}
+    seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
+    for kind, seed, number in itertools.product(KINDS, seeds, NUMBERS):
+        if (kind, seed, number) in known:
+            continue
+        row = one_fit(seed, kind, number, numbers[seed])
+        if row is None:
+            break
+        print(row, flush=True)
+        rows.append(row)
+        order = [*itertools.product(KINDS, seeds, NUMBERS)]
+        rows.sort(key=lambda row: order.index((row["kind"], row["seed"], row["number"])))
         outcome = {"data": "madelon", "rows": rows, "machine": machine_facts()}
         options.out.write_text(json.dumps(outcome, indent=2) + "\n", encoding="utf-8")

@@ -164,8 +164,8 @@ def test_split_networks_fit_numbers_too():
 class FakeLassoNet:
     """What the peer uses of the package: a path, and when features leave it."""
 
-    def __init__(self, **settings):
-        self.settings = settings
+    def __init__(self, *, path_multiplier, n_iters, **settings):
+        assert path_multiplier > 1.0 < n_iters[0]
 
     def path(self, X, y):
         correlations = [abs(np.corrcoef(column, y)[0, 1]) for column in X.T]

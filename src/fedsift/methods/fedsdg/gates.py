@@ -57,8 +57,8 @@ class GaussianGate(nn.Module):
         tensor of shape (n_rows, n_gates), or (n_gates,) for a single draw
         """
         if generator is None or n_draws == 1:
-            return self(generator)
-        draws = torch.stack([self(generator) for _ in range(n_draws)])
+            return self.forward(generator)
+        draws = torch.stack([self.forward(generator) for _ in range(n_draws)])
         return draws[torch.arange(n_rows) % n_draws]
 
     def open_probability(self) -> torch.Tensor:
