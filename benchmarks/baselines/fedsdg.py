@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fedsift.data import Federation, PartyTable
-from fedsift.errors import ParameterError
+from fedsift.errors import MissingPackage, ParameterError
 from fedsift.methods.base import FederatedSelector, number_to_select, scores_in_order
 from fedsift.methods.fedsdg.model import need_torch
 from fedsift.methods.fedsdg.selector import FedSDGSelector
@@ -26,9 +28,22 @@ PAPER = {
 }
 """The network of the paper, and leave to open numbers of single rows."""
 
-BASELINES = ("all", "original-gate", "ms-gini", "sffs", "vflfs", "random")
+BASELINES = ("all", "original-gate", "ms-gini", "sffs", "vflfs", "less-vfl", "random")
 _FILTERS = {"ms-gini": "gini", "sffs": "f"}
-_CHOICES = (*_FILTERS, "vflfs", "random")
+_PEERS = ("lassonet",)
+"""Centralised: all columns in one place, with a package that has to be installed."""
+
+_LASSONET = {
+    "hidden_dims": (64,),
+    "n_iters": (100, 10),
+    "batch_size": 256,
+    "lambda_start": 1.0,
+    "path_multiplier": 1.05,
+    "verbose": 0,
+}
+"""A path fine enough that features leave it one after the other rather than in crowds."""
+
+_CHOICES = (*_FILTERS, "vflfs", "less-vfl", "random", *_PEERS)
 
 
 def fedsdg_baseline(kind, *, n_features_to_select=0.5, **settings):
@@ -36,13 +51,16 @@ def fedsdg_baseline(kind, *, n_features_to_select=0.5, **settings):
 
     Parameters
     ----------
-    kind : {"all", "original-gate", "ms-gini", "sffs", "vflfs", "random"}
+    kind : {"all", "original-gate", "ms-gini", "sffs", "vflfs", "less-vfl", "random", "lassonet"}
         ``all``: the network on every feature, no gates. ``original-gate``: gates on features only,
-        all starting alike. ``ms-gini``, ``sffs``: the best features by Gini impurity or by the F
-        statistic, each computed on encrypted labels. ``vflfs``: those that party-wise autoencoders
-        with a group penalty need most; labels are not used. ``random``: drawn by chance.
+        all starting alike. ``ms-gini``: the best features by Gini impurity after a cut at their
+        mean, ``sffs``: by the F statistic, each computed on encrypted labels. ``vflfs``: those with
+        the largest weights in a supervised split network with a group penalty on every party's
+        first layer. ``less-vfl``: those that each party needs to rebuild, alone and with the same
+        penalty, what a short common training found. ``random``: drawn by chance. ``lassonet``:
+        those that stay longest in a LassoNet on pooled columns, if the package is installed.
     n_features_to_select : int or float
-        Number or share of features of the last four; the other two ignore it.
+        Number or share of features; the first two ignore it.
     **settings
         Any setting of FedSDGSelector; the protocol of the paper unless told otherwise.
 
@@ -59,10 +77,9 @@ def fedsdg_baseline(kind, *, n_features_to_select=0.5, **settings):
     >>> int(filtered.support_.sum()), filtered.score(X, y) > 0.9
     (6, True)
     """
-    if kind not in BASELINES:
-        raise ParameterError(
-            f"kind={kind!r}.", f"One of {', '.join(BASELINES)} is needed.", "Choose one."
-        )
+    if kind not in (*BASELINES, *_PEERS):
+        known = ", ".join((*BASELINES, *_PEERS))
+        raise ParameterError(f"kind={kind!r}.", f"One of {known} is needed.", "Choose one.")
     settings = PAPER | settings
     if kind == "all":
         return FedSDGSelector(**{**settings, "gates": "none"})
@@ -80,7 +97,7 @@ class PreselectedNetwork(FederatedSelector):
 
     Parameters
     ----------
-    kind : {"ms-gini", "sffs", "vflfs", "random"}
+    kind : {"ms-gini", "sffs", "vflfs", "less-vfl", "random", "lassonet"}
         How features are chosen; see :func:`fedsdg_baseline`.
     n_features_to_select : int or float
     network : FedSDGSelector, optional
@@ -95,6 +112,8 @@ class PreselectedNetwork(FederatedSelector):
         The network, fitted on the selected features without gates.
     filter_ : FilterSelector
         The protocol that chose, with its own ledger and traffic; ``ms-gini`` and ``sffs`` only.
+    selection_bytes_ : int or None
+        What parties exchanged to choose; None where all columns are in one place.
     result_ : SelectionResult
         Of the network's training.
     """
@@ -162,10 +181,15 @@ class PreselectedNetwork(FederatedSelector):
         if self.kind in _FILTERS:
             return self._filter_scores(federation, n_wanted, settings)
         tables = federation.tables
+        self.selection_bytes_ = None if self.kind in _PEERS else 0
+        if self.kind in _PEERS:
+            return _lassonet_scores(federation, self._seed() or 0)
         if self.kind == "random":
             rng = np.random.default_rng(self._seed())
             return {party: rng.random(table.n_columns) for party, table in tables.items()}
-        return {party: _needed(table, self._seed()) for party, table in tables.items()}
+        found = _split_network(self.kind, federation, self._seed())
+        self.selection_bytes_ = found.n_bytes
+        return dict(zip(tables, found.norms, strict=True))
 
     def _filter_scores(self, federation, n_wanted, settings):
         self.filter_ = FilterSelector(
@@ -175,7 +199,8 @@ class PreselectedNetwork(FederatedSelector):
             security=settings.security,
             policy=settings.policy,
             random_state=settings.random_state,
-        ).fit(federation)
+        ).fit(_cut_at_means(federation) if self.kind == "ms-gini" else federation)
+        self.selection_bytes_ = self.filter_.result_.traffic.n_bytes
         sign = -1.0 if self.kind == "ms-gini" else 1.0  # an impurity: lower is better
         found = self.filter_.result_.scores
         return {
@@ -258,13 +283,74 @@ class PreselectedNetwork(FederatedSelector):
         return tags
 
 
-def _needed(table, seed):
-    """Computed by a party alone; only these norms reach the label holder, to be ranked."""
-    need_torch()
-    from benchmarks.baselines.group_autoencoder import group_norms
+def _cut_at_means(federation):
+    """Every party cuts its own numbers at their mean; missing ones and categories stay."""
+    tables = {}
+    for party, table in federation.tables.items():
+        columns = tuple(_cut(column) for column in table.columns)
+        tables[party] = replace(table, columns=columns)
+    return replace(federation, tables=tables)
+
+
+def _cut(column):
+    if column.kind != "numeric":
+        return column
+    above = (column.values > np.nanmean(column.values)).astype(np.float64)
+    above[column.missing] = np.nan
+    return replace(column, values=above)
+
+
+def _encoded(table):
+    """Inputs of a party's network, and the column of each."""
     from fedsift.methods.fedsdg.inputs import InputEncoder
-    from fedsift.methods.fedsdg.local_part import private_seeds
 
     encoder = InputEncoder.fit(table, np.arange(table.n_rows))
-    own_seed = private_seeds(seed, table.name + " (autoencoder)", 1)[0]
-    return group_norms(encoder.transform(table), encoder.feature_of_input, seed=own_seed)
+    return encoder.transform(table), encoder.feature_of_input
+
+
+def _wanted(target):
+    return target.codes if target.kind == "classes" else np.asarray(target.values, np.float64)
+
+
+def _split_network(kind, federation, seed):
+    """Norms of features in a split network that all parties train, openly, in one process."""
+    need_torch()
+    from benchmarks.baselines.split_lasso import Part, less_vfl, vflfs
+    from fedsift.methods.fedsdg.local_part import private_seeds
+
+    parts = [
+        Part(*_encoded(table), travels=party != federation.label_holder)
+        for party, table in federation.tables.items()
+    ]
+    search = {"vflfs": vflfs, "less-vfl": less_vfl}[kind]
+    return search(parts, _wanted(federation.target), seed=private_seeds(seed, kind, 1)[0])
+
+
+def _lassonet_scores(federation, seed):
+    """When features leave the path of a LassoNet that has all columns in one place."""
+    try:
+        import lassonet
+    except ImportError as error:
+        raise MissingPackage(
+            "The package lassonet is not installed.",
+            "kind='lassonet' trains with it.",
+            "Install it with: pip install lassonet",
+        ) from error
+
+    target = federation.target
+    kind = lassonet.LassoNetClassifier if target.kind == "classes" else lassonet.LassoNetRegressor
+    model = kind(**_LASSONET, random_state=seed, torch_seed=seed)
+    made = {party: _encoded(table) for party, table in federation.tables.items()}
+    known = _wanted(target)
+    if target.kind != "classes":
+        known = known.astype(np.float32)
+    model.path(np.concatenate([inputs for inputs, _ in made.values()], axis=1), known)
+    left = np.asarray(model.feature_importances_.numpy(), dtype=np.float64)
+    scores, first = {}, 0
+    for party, (inputs, feature_of_input) in made.items():
+        own = left[first : first + inputs.shape[1]]
+        first += inputs.shape[1]
+        # A category stays as long as the last of its inputs.
+        scores[party] = np.full(int(feature_of_input.max()) + 1, -np.inf)
+        np.maximum.at(scores[party], feature_of_input, own)
+    return scores

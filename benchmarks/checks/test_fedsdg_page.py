@@ -32,6 +32,8 @@ def test_other_results_would_change_every_table(results):
     for row in other["blind"]["rows"]:
         for name in ("5-NN", "logistic"):
             row[name]["mean"] += 0.1 * (row["method"] != "all")
+    for row in other["rivals"]["rows"]:
+        row["score"] += 0.1
     for bar in other["bars"].values():
         bar["found"] += "!"
     for name, write in tables.BLOCKS.items():
@@ -57,6 +59,17 @@ def test_the_committed_run_is_complete(results):
             compared.setdefault((job["he"], job["clients"]), set()).add(job["seed"])
     pairs = [("bgv", 2), ("bgv", 5), ("paillier", 2), ("paillier", 5)]
     assert compared == {pair: set(range(5)) for pair in pairs}
+
+
+def test_rivals_chose_as_many_features_as_the_gates_did(results):
+    ours = tables.by_name(results)["madelon", "fedsdg"]
+    numbers = dict(zip(ours["seeds"], ours["n_features"], strict=True))
+    rows = results["rivals"]["rows"]
+    for row in rows:
+        same = row["number"] == "same number"
+        assert row["n_features"] == (numbers[row["seed"]] if same else 250)
+    sizes = {row["kind"]: row["selection_bytes"] for row in rows}
+    assert sizes["less-vfl"] < sizes["vflfs"] / 3
 
 
 def test_the_committed_run_of_exact_numbers_is_complete_and_judged(results):

@@ -3,13 +3,13 @@
 """Write the figures of docs/evidence/fedsdg.md from the committed result files.
 
 Run ``python -m benchmarks.pages fedsdg`` after ``fedsift bench fedsdg --profile regular --out
-benchmarks/fedsdg.json``, ``python -m benchmarks.suites.fedsdg.stg``, ``python -m benchmarks.suites.fedsdg.leaks`` and
-``python -m benchmarks.suites.fedsdg.exact``; ``make bench-check`` compares the page with the files.
+benchmarks/fedsdg.json``, ``python -m benchmarks.suites.fedsdg.stg``, ``python -m benchmarks.suites.fedsdg.leaks``,
+``python -m benchmarks.suites.fedsdg.rivals`` and ``python -m benchmarks.suites.fedsdg.exact``; ``make bench-check`` compares the page with the files.
 """
 
 import statistics
 
-from benchmarks.pages import fedsdg_blind
+from benchmarks.pages import fedsdg_blind, fedsdg_rivals
 from benchmarks.pages.writer import Page, listed, load, table
 from benchmarks.suites.fedsdg import leaks as fedsdg_leaks
 from benchmarks.suites.fedsdg.accuracy import NETWORK_ON_TRUE
@@ -372,6 +372,7 @@ BLOCKS = {
     "exact": exact,
     "bars": bars,
     "leaks": leaks,
+    "rivals": lambda results: fedsdg_rivals.rivals(results["rivals"]["rows"]),
     "blind": lambda results: fedsdg_blind.selections(results["blind"]["rows"]),
     "blind varied": lambda results: fedsdg_blind.varied(results["blind"]["rows"]),
     "blind bars": lambda results: fedsdg_blind.bars(results["blind"]["rows"]),
@@ -385,6 +386,7 @@ def read() -> dict:
         "leaks": "fedsdg_leaks",
         "exact": "fedsdg_exact",
         "blind": "fedsdg_blind",
+        "rivals": "fedsdg_rivals",
     }
     return load("fedsdg") | {name: load(file) for name, file in parts.items()}
 

@@ -198,6 +198,16 @@ def test_the_progress_bar_shows_gates_and_loss(capsys):
     assert "loss" in shown
 
 
+def test_more_draws_of_the_gates_change_the_training_and_no_traffic():
+    X, y = shifted()
+    one, four = (quick(gate_samples=n).fit(X, y) for n in (1, 4))
+    assert not np.array_equal(one.scores_, four.scores_)
+    assert [entry["n_bytes"] for entry in one.history_] == [
+        entry["n_bytes"] for entry in four.history_
+    ]
+    assert_same_run(four, quick(gate_samples=4, security="secure").fit(X, y), X)
+
+
 # Prediction traffic
 
 
@@ -223,6 +233,7 @@ def test_closed_embedding_columns_do_not_travel():
         ({"lam": float("nan")}, "lam=nan"),
         ({"lam": "much"}, "lam='much'"),
         ({"lam_embedding": -1}, "lam_embedding=-1"),
+        ({"gate_samples": 0}, "gate_samples=0"),
         ({"sigma": 0}, "sigma=0"),
         ({"label_noise": -0.5}, "label_noise=-0.5"),
         ({"validation": 1.0}, "validation=1.0"),

@@ -29,6 +29,45 @@ def test_noise_is_normal_of_the_given_width_and_one_draw_per_call():
     )
 
 
+def gate_gradients(n_draws, n_batches=400):
+    """Gradients of the gates' means for one batch, drawn anew every time; its mean loss is fixed.
+
+    The loss is not linear in the gates, and every row has the same inputs: what varies is noise.
+    """
+    gate = GaussianGate(np.full(3, 0.5), sigma=0.4)
+    weights = torch.tensor([1.0, -2.0, 0.5])
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for _ in range(n_batches):
+        gate.mean.grad = None
+        gates = gate.of_rows(64, generator, n_draws).expand(64, 3)
+        loss = ((gates * weights).sum(dim=1) - 1.0).square().mean()
+        loss.backward()
+        found.append(gate.mean.grad.numpy().copy())
+    return np.array(found)
+
+
+def test_more_draws_make_the_gradient_less_noisy_and_leave_its_mean():
+    one, four, sixteen = (gate_gradients(n) for n in (1, 4, 16))
+    ratios = one.var(axis=0) / four.var(axis=0), one.var(axis=0) / sixteen.var(axis=0)
+    assert ratios[0] == pytest.approx(4.0, rel=0.3)
+    assert ratios[1] == pytest.approx(16.0, rel=0.3)
+    errors = np.sqrt(one.var(axis=0) / len(one))
+    assert (np.abs(one.mean(axis=0) - sixteen.mean(axis=0)) < 4 * errors).all()
+
+
+def test_rows_take_turns_with_draws_and_share_a_single_one():
+    gate = GaussianGate(np.full(5, 0.5), sigma=0.1)
+    generator = torch.Generator().manual_seed(0)
+    gates = gate.of_rows(7, generator, 3)
+    assert gates.shape == (7, 5)
+    assert torch.equal(gates[0], gates[3])
+    assert not torch.equal(gates[0], gates[1])
+    alone = gate.of_rows(7, torch.Generator().manual_seed(0), 1)
+    assert torch.equal(alone, gates[0])
+    assert torch.equal(gate.of_rows(7, None, 3), gate())
+
+
 def test_the_open_probability_is_what_noise_does():
     means = np.array([-0.6, -0.1, 0.0, 0.2, 0.9])
     gate = GaussianGate(means, sigma=0.5)

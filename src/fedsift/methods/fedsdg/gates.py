@@ -44,6 +44,23 @@ class GaussianGate(nn.Module):
         noise = torch.randn(self.mean.shape, generator=generator)
         return (self.mean + self.sigma * noise).clamp(0.0, 1.0)
 
+    def of_rows(
+        self, n_rows: int, generator: torch.Generator | None = None, n_draws: int = 1
+    ) -> torch.Tensor:
+        """Gates for the rows of a batch, which take turns with several draws (Equation 5).
+
+        The gradient of the mean loss is then an average over the draws, each with its share of the
+        rows, and nothing more has to be exchanged. A single draw is the same for all rows.
+
+        Returns
+        -------
+        tensor of shape (n_rows, n_gates), or (n_gates,) for a single draw
+        """
+        if generator is None or n_draws == 1:
+            return self.forward(generator)
+        draws = torch.stack([self.forward(generator) for _ in range(n_draws)])
+        return draws[torch.arange(n_rows) % n_draws]
+
     def open_probability(self) -> torch.Tensor:
         """Probability that each gate lets anything through: Phi(mean / sigma)."""
         return 0.5 * (1.0 + torch.erf(self.mean / (self.sigma * math.sqrt(2.0))))

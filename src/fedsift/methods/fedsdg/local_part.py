@@ -117,9 +117,11 @@ class LocalPart:
     def embed(self, inputs: torch.Tensor, *, training: bool) -> Floats:
         """Algorithm 2, lines 1-3: gated inputs, embedding, gated embedding."""
         generator = self._generator if training else None
+        n_draws = self._params.gate_samples
         with torch.set_grad_enabled(training):
             if self.feature_gates is not None:
-                inputs = inputs * self.feature_gates(generator)[self._feature_of_input]
+                gates = self.feature_gates.of_rows(len(inputs), generator, n_draws)
+                inputs = inputs * gates[..., self._feature_of_input]
             embedding = self.network(inputs)
             if embedding.shape != (len(inputs), self._params.embedding):
                 raise ParameterError(
@@ -128,7 +130,8 @@ class LocalPart:
                     "Make a network from (n_inputs, width) to width outputs.",
                 )
             if self.embedding_gates is not None:
-                embedding = embedding * self.embedding_gates(generator)
+                gates = self.embedding_gates.of_rows(len(inputs), generator, n_draws)
+                embedding = embedding * gates
             embedding = embedding.clamp(-EMBEDDING_LIMIT, EMBEDDING_LIMIT)
         self._pending = embedding if training else None
         reals: Floats = embedding.detach().numpy().astype(np.float64)

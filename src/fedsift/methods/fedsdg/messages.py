@@ -32,6 +32,8 @@ class Params:
         Weight of the mean open probability of feature and embedding gates (lambda).
     sigma : float
         Noise of the gates.
+    gate_samples : int
+        Draws of the gates in a batch, over which their gradient is averaged (C).
     init : {"gini", "constant"}
         Where feature gates start.
     gates : {"dual", "input", "none"}
@@ -60,6 +62,7 @@ class Params:
     lam: float = 3.0
     lam_embedding: float = 0.03
     sigma: float = 0.5
+    gate_samples: int = 1
     init: str = "gini"
     gates: str = "dual"
     model: str = "network"

@@ -18,6 +18,7 @@ from fedsift.config.parameters import (
 
 _WIDEST = 256
 _EPOCHS = 100_000
+_MOST_SAMPLES = 4096
 _RATE = accept_number(0.0, 1000, strict=True)
 _PRICE = accept_number(0.0, 1e6)
 
@@ -43,9 +44,10 @@ PARAMETERS = {
     ),
     "class_weight": Parameter(
         'Only ``blind``: how much each class counts. ``"balanced"`` is in inverse proportion to '
-        "its number of training rows. Weights scale the outputs that stand for classes and the "
-        "predicted probabilities; they stay with the label holder, and no row weighs more than "
-        "another on the way.",
+        "its number of training rows. Weights scale the outputs that stand for classes, of which "
+        "two weighted classes have one each, and the predicted probabilities; they stay with the "
+        "label holder, and no row weighs more than another on the way. So they move the "
+        "threshold between two classes more than what the network learns.",
         (accept_words("balanced"), accept_any("dict of class to float", dict)),
         optional=True,
     ),
@@ -103,6 +105,11 @@ PARAMETERS = {
         accept_whole(most=_EPOCHS),
     ),
     "lam_embedding": Parameter("Only ``paper``: price of an open embedding gate.", _PRICE),
+    "gate_samples": Parameter(
+        "Only ``paper``: draws of the gates in every batch. Its rows take turns with them, so that "
+        "the gradient of the gates is an average over the draws and costs no more traffic.",
+        accept_whole(most=_MOST_SAMPLES),
+    ),
     "validation": Parameter(
         "Share of the rows given to ``fit`` that judges epochs and does not train.",
         accept_share(below=True),

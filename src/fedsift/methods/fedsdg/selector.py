@@ -31,7 +31,7 @@ from fedsift.methods.fedsdg.settings import notes_on, params_for
 from fedsift.protocol import RemoteRole
 
 _OF_THE_PAPER = (
-    *("model", "embedding", "label_noise", "refit", "lam_embedding"),
+    *("model", "embedding", "label_noise", "refit", "lam_embedding", "gate_samples"),
     *("min_epochs", "patience", "learning_rate"),
 )
 """Parameters that mean nothing in a blind training."""
@@ -96,6 +96,7 @@ class FedSDGSelector(JointModel, method=METHOD):
         top_network=None,
         min_batches=12,
         lam_embedding=0.03,
+        gate_samples=1,
         validation=0.2,
         min_epochs=30,
         patience=25,
@@ -129,6 +130,7 @@ class FedSDGSelector(JointModel, method=METHOD):
         self.top_network = top_network
         self.min_batches = min_batches
         self.lam_embedding = lam_embedding
+        self.gate_samples = gate_samples
         self.validation = validation
         self.min_epochs = min_epochs
         self.patience = patience

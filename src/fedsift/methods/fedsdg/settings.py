@@ -34,6 +34,7 @@ def params_for(selector, federation, *, simulated=False):
         lam=float(price if selector.lam == "auto" else selector.lam),
         lam_embedding=float(selector.lam_embedding),
         sigma=float(selector.sigma),
+        gate_samples=int(selector.gate_samples),
         init=selector.init,
         gates=selector.gates,
         model=selector.model,

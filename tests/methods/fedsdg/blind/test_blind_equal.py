@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedsift.data import split_vertical
+from fedsift.engine import run_local
 from fedsift.methods.fedsdg.blind.numbers import (
     HIDDEN_BITS,
     INPUT_BITS,
@@ -13,6 +14,7 @@ from fedsift.methods.fedsdg.blind.numbers import (
     ring,
     shorten,
 )
+from fedsift.methods.fedsdg.model import prepare_prediction
 from helpers.blind import params, repeated_openly, train
 from helpers.fedsdg import moons, parties
 
@@ -126,6 +128,27 @@ def test_encrypted_and_plain_trainings_are_the_same_to_the_last_bit(
         found.append((outcome.value.history, gates.tolist(), weights_of(nodes, federation)))
     assert found[0][:2] == found[1][:2]
     assert np.array_equal(found[0][2], found[1][2])
+
+
+def predicted(tables, holder, parts, settings):
+    """Probabilities of the rows of some tables, by the secure protocol."""
+    protocol, _, nodes = prepare_prediction(tables, holder, parts, settings)
+    return run_local(protocol, nodes, protected=settings.scheme != "plain").value
+
+
+def test_encrypted_predictions_are_the_same_to_the_last_bit():
+    X, y = moons(n_rows=60, n_features=5)
+    federation = split_vertical(X, y, 3, random_state=0)
+    _, nodes = train(federation, params(n_blocks=1))
+    parts = {party: node[0].part_state() for party, node in nodes.items()}
+    new = split_vertical(*moons(n_rows=12, n_features=5, seed=1), 3, random_state=0)
+    found = []
+    for scheme in ("plain", "bgv"):
+        settings = params(n_blocks=1, scheme=scheme)
+        found.append(predicted(new.tables, federation.label_holder, parts, settings))
+    assert found[0].shape == (12, 2)
+    assert np.unique(found[0]).size > 12
+    assert np.array_equal(found[0], found[1])
 
 
 @pytest.mark.parametrize("bits", [1, 3, 19, 20, 30])

@@ -9,6 +9,7 @@ from fedsift.crypto.products.between_two import moduli
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.data import split_vertical
 from fedsift.errors import FedsiftError, ParameterError, PartyFailed, PolicyViolation
+from fedsift.methods.execution import execute
 from fedsift.methods.fedsdg.blind import label_holder as blind
 from fedsift.methods.fedsdg.blind import messages as wire
 from fedsift.methods.fedsdg.blind.columns import HeldColumns, HelperWeights, PartnerWeights
@@ -19,6 +20,7 @@ from fedsift.methods.fedsdg.blind.numbers import ring
 from fedsift.methods.fedsdg.selector import FedSDGSelector
 from fedsift.protocol import MaskedArray, Policy, PublicArray
 from fedsift.protocol.message import NOTHING
+from fedsift.report.live import LiveView
 from helpers.blind import params, train
 from helpers.fedsdg import moons, parties
 from helpers.runs import received
@@ -246,6 +248,58 @@ def test_the_sums_are_all_that_an_opening_tells(monkeypatch):
     train(parties(*moons(n_features=40), 1), params(n_openings=1))
     for share, prime in zip(seen[0], moduli(), strict=True):
         assert kstest(share / prime, "uniform").pvalue > 1e-6
+
+
+# What those who watch a run see
+
+
+class Watching(LiveView):
+    """A live view that also keeps everything it was told."""
+
+    def __init__(self):
+        super().__init__("a blind training")
+        self.messages, self.epochs = [], []
+
+    def message(self, progress):
+        self.messages.append(progress)
+        super().message(progress)
+
+    def epoch(self, entry):
+        self.epochs.append(dict(entry))
+        super().epoch(entry)
+
+
+OPEN_IN_AN_EPOCH = {
+    "epoch", "max_epochs", "open_features", "validation_loss", "standard_error",
+    "validation_score", "n_bytes",
+}  # fmt: skip
+"""Numbers of a whole epoch, which the label holder computes from what was opened to it."""
+
+
+def test_who_watches_a_run_sees_only_what_may_be_opened():
+    rng = np.random.default_rng(0)
+    X = 1000.0 + rng.normal(size=(150, 5))
+    y = np.where(X[:, 0] > 1000.0, "class-of-a-row", "other-class-of-a-row")
+    watching = Watching()
+    selector = FedSDGSelector(max_epochs=4, outputs=4, security="plain", random_state=0)
+    federation = split_vertical(X, y, 3, random_state=0)
+    outcome = execute(selector.prepare(federation, simulated=True, observer=watching))
+    assert len(watching.epochs) == len(outcome.value.history) > 0
+    for entry in watching.epochs:
+        assert set(entry) == OPEN_IN_AN_EPOCH
+        assert all(np.isscalar(value) for value in entry.values())
+        assert 0 <= entry["open_features"] <= 5
+    told = [p.learned for p in watching.messages if p.learned is not None]
+    assert {row.kind for row in told} == {row.kind for row in outcome.ledger.rows()}
+    assert {"gate-sums", "block-losses", "selection"} <= {row.kind for row in told}
+    assert not {row.kind for row in told} & {
+        "layer-outputs", "single-layer-outputs", "embedding-gradients", "gate-start",
+    }  # fmt: skip
+    page = watching.page()
+    assert "gate-sums" in page or "GateSums" in page
+    assert "class-of-a-row" not in page
+    for shown in ("1000.", *(f"{cell:.4f}" for cell in X[:20].ravel())):
+        assert shown not in page
 
 
 # Attacks that sharing stops

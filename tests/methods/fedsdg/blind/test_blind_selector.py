@@ -1,5 +1,7 @@
 """``FedSDGSelector`` without open rows: what is selected, kept, predicted, resumed and refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from fedsift.data import split_vertical
 from fedsift.errors import ParameterError
 from fedsift.methods.execution import execute
 from fedsift.methods.fedsdg.blind.gates import Gates, Judged, choose, selected_features
+from fedsift.methods.fedsdg.blind.label_holder import prepare_targets
 from fedsift.methods.fedsdg.blind.training import BlindTraining
 from fedsift.methods.fedsdg.costs import expect_fedsdg
 from fedsift.methods.fedsdg.selector import FedSDGSelector
@@ -124,6 +127,50 @@ def test_weights_of_classes_bring_rare_ones_back(weights):
     assert weighted > as_they_are + 0.05
 
 
+def rare_positives(share, n_rows=500):
+    """Two classes, of which the second is rare and moves two columns."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(n_rows) < share * n_rows).astype(int)
+    X = rng.normal(size=(n_rows, 6))
+    X[:, :2] += 1.2 * y[:, None]
+    return X, y
+
+
+@pytest.mark.parametrize(
+    ("share", "weights"),
+    [(0.06, "balanced"), (0.15, "balanced"), (0.26, "balanced"), (0.06, {"1": 8.0})],
+)
+def test_weights_of_two_classes_find_rare_positives(share, weights):
+    X, y = rare_positives(share)
+    train, new = np.arange(len(y)) % 2 == 0, np.arange(len(y)) % 2 == 1
+    majority = balanced_accuracy_score(y[new], np.zeros(new.sum()))
+    as_they_are, weighted = (
+        balanced_accuracy_score(
+            y[new],
+            blind(max_epochs=20, choose="best", class_weight=w)
+            .fit(X[train], y[train])
+            .predict(X[new]),
+        )
+        for w in (None, weights)
+    )
+    assert weighted > as_they_are + 0.02
+    assert weighted > majority + 0.2
+
+
+def test_two_weighted_classes_have_an_output_each_whose_loss_is_weighted():
+    X, y = rare_positives(0.1)
+    federation = split_vertical(X, y, 2, random_state=0)
+    plain, weighted = (
+        blind(class_weight=w).prepare(federation, simulated=True).params for w in (None, {"1": 4.0})
+    )
+    assert (plain.n_outputs, weighted.n_outputs) == (1, 2)
+    rows = np.arange(len(y))
+    alike = prepare_targets(federation.target, rows, replace(weighted, class_weight=None))[0]
+    scaled = prepare_targets(federation.target, rows, weighted)[0]
+    factors = (scaled.astype(float) ** 2).sum(axis=1) / (alike.astype(float) ** 2).sum(axis=1)
+    assert factors[1] / factors[0] == pytest.approx(4.0, rel=1e-3)
+
+
 @pytest.mark.parametrize("weights", ["heavy", {"9": 1.0}, {"0": -1.0}, {"0": "much"}])
 def test_weights_of_unknown_classes_are_refused(weights):
     X, y = rare_class()
@@ -188,6 +235,7 @@ def test_too_few_rows_for_any_opening_are_refused():
         {"gates": "none", "n_features_to_select": 2},
         {"model": "linear"},
         {"label_noise": 1.0},
+        {"gate_samples": 4},
         {"choose": "luck"},
     ],
 )

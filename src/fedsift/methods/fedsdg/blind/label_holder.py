@@ -455,7 +455,8 @@ def prepare_targets(
     """Integers (n_outputs, n_rows) to fit, the means that were taken off, and the spreads.
 
     Weights of classes scale the indicators: the squared error of a class counts that much more,
-    without any change to what travels. A single output stands for both classes alike.
+    without any change to what travels. Two classes that are weighted have an output each; without
+    weights a single one stands for both alike.
     """
     if target.kind == "classes":
         indicators = (target.codes[:, None] == np.arange(max(2, target.n_classes))).astype(float)

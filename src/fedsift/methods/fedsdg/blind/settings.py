@@ -50,6 +50,7 @@ NOT_HERE = {
     "top_network": (None,),
     "refit": (False,),
     "label_noise": (0.0,),
+    "gate_samples": (1,),
 }
 """Parameters of the paper's protocol, and what they may be here."""
 
@@ -96,7 +97,7 @@ def blind_params_for(selector, federation, *, simulated=False):
     hidden = selector.outputs
     if hidden == "auto":
         hidden = _MANY if n_classes > _MANY_CLASSES else _FEW
-    outputs = n_classes if n_classes > 2 else 1
+    outputs = n_classes if n_classes > 2 or (n_classes and selector.class_weight) else 1
     rate = float(selector.layer_learning_rate) * _rate_of_one(int(hidden), outputs)
     rate *= 1.0 if n_classes else _NUMERIC_RATE
     price = price_of(n_features, n_classes, n_training)
