@@ -221,7 +221,7 @@ KIND_SETS = {
         "total-feature-count",
         "word-counts",
     ),
-    "scores": _SCORES,
+    "scores": (*_SCORES, "numeric-scores"),
     "counts": (*_SCORES, "bin-counts", "class-sums"),
     "training": (*_SCORES, "block-losses", "gate-sums", "predictions", "training-rows"),
     "paper-training": (
@@ -238,10 +238,10 @@ KIND_SETS = {
 
 ``basic`` is what parties of any job on their own tables tell each other: names and numbers of
 features, numbers of rows and words, remarks, whose feature a score or gate belongs to, and what
-stays after a step. ``scores`` and ``counts`` are what filters need with ``disclose="scores"`` and
-``disclose="counts"``. ``training`` is what FedSDG-FS needs, and a training and prediction in a
-chain; ``paper-training`` is what ``protocol="paper"`` opens beyond that: numbers of single rows,
-from which labels and columns can be computed.
+stays after a step. ``scores`` and ``counts`` are what filters need with ``disclose="scores"`` (also
+for labels of numbers) and ``disclose="counts"``. ``training`` is what FedSDG-FS needs, and a
+training and prediction in a chain; ``paper-training`` is what ``protocol="paper"`` opens beyond
+that: numbers of single rows, from which labels and columns can be computed.
 """
 
 

@@ -175,19 +175,24 @@ class RemotePolicy(Policy):
         return declaration.kind not in self.choices or declaration.kind in self.granted
 
 
+_OF_ONE_USER = ("bin-counts", "numeric-scores")
+"""Optional kinds that can tell single rows, and are allowed where one user has all tables."""
+
+
 @dataclass(frozen=True)
 class SimulationPolicy(Policy):
     """Of parties without a policy in a simulation, where one user has all tables.
 
-    What a method needs is allowed, and so are counts; other optional extras are not.
+    What a method needs is allowed, and so are counts and scores of numeric labels; other optional
+    extras are not.
     """
 
     min_security_bits: int = 0
     min_bin_size: int = 1
 
     def allows(self, declaration: Declaration) -> bool:
-        """As :meth:`Policy.allows`; a cell of few rows is no secret to who has the rows."""
-        return super().allows(declaration) or declaration.kind == "bin-counts"
+        """As :meth:`Policy.allows`; single rows are no secret to who has the rows."""
+        return super().allows(declaration) or declaration.kind in _OF_ONE_USER
 
 
 def only_kinds(policy: Policy) -> Policy:

@@ -310,6 +310,20 @@ class TestRefusals:
         assert "'shop'" in str(error)
         assert sent <= {"Fault", "Done"}
 
+    @pytest.mark.parametrize("score", ["f", "gini"])
+    def test_scores_of_a_numeric_label_have_to_be_named_before_a_party_says_anything(self, score):
+        job = vertical("filter", FOUR, score=score, label="amount", n_features_to_select=2)
+        homes = columns_homes(job, label="amount", columns=COLUMNS | {"mill": ["spend"]})
+
+        error, sent = refused_with(job, homes, "shop", fs.Policy())
+
+        assert isinstance(error, PolicyViolation)
+        assert "add 'numeric-scores' to may_reveal (or the set 'scores')" in str(error)
+        assert sent <= {"Fault", "Done"}
+        allowing = fs.Policy(may_reveal=("basic", "common-ids", "scores"))
+        homes["shop"] = dataclasses.replace(homes["shop"], policy=allowing)
+        assert_same(run_joint(job, homes), played(job, homes))
+
     @pytest.mark.parametrize(
         ("method", "kind", "options"),
         [

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from fedsift.crypto.masking import unmask_sum
 from fedsift.data import Federation, split_vertical
-from fedsift.lab.attacks import made_columns, rare_class, small_cells
+from fedsift.lab.attacks import label_digits, made_columns, rare_class, small_cells
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.made_columns import own_scores
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage, recorded_fit
@@ -425,6 +425,7 @@ ATTACKS = (
         tolerance=0.05,
     ),
     *rare_class.ON_FILTER,
+    *label_digits.ON_FILTER,
     *small_cells.ATTACKS,
     *made_columns.ON_FILTER,
 )

@@ -46,6 +46,7 @@ Integers = npt.NDArray[np.int64]
 _ROWS, _COLUMNS = 60, 64
 _EDGES = [-0.6, 0.5]
 _ANY_CLASS = Policy(min_class_size=1, min_bin_size=1)
+_OF_NUMBERS = replace(_ANY_CLASS, may_reveal=("basic", "scores"))
 
 
 class CuriousLabelHolder(LabelHolder):
@@ -92,14 +93,17 @@ def _values(seed: int) -> Floats:
     return np.random.default_rng(seed).normal(size=(_ROWS, _COLUMNS))
 
 
-def _policy(variant: str) -> Policy | None:
-    return _ANY_CLASS if variant == UNPROTECTED else None
+def _policy(variant: str, task: str = "classification") -> Policy | None:
+    """Scores of numbers have to be named."""
+    if variant != UNPROTECTED:
+        return None
+    return _OF_NUMBERS if task == "regression" else _ANY_CLASS
 
 
 def _policy_on_counts(variant: str) -> Policy | None:
-    """The same where counts are opened, which a policy has to name."""
+    """The same where counts, and scores of numbers, are opened, which a policy has to name."""
     policy = _policy(variant)
-    return None if policy is None else replace(policy, may_reveal=("basic", "counts"))
+    return None if policy is None else replace(policy, may_reveal=("basic", "scores", "counts"))
 
 
 def _marked(n_marked: int, task: str = "classification") -> npt.NDArray[Any]:
@@ -173,7 +177,7 @@ def _largest_mark(smallest: int, rng: np.random.Generator) -> Floats:
 def _victim_in_f(
     X: Floats, label: npt.NDArray[Any], variant: str, task: str = "classification"
 ) -> Trial:
-    selector = FilterSelector("f", n_features_to_select=1, policy=_policy(variant))
+    selector = FilterSelector("f", n_features_to_select=1, policy=_policy(variant, task))
     stage = recorded_fit(selector, _federation(X, label, task))
     found = np.sqrt(selector.scores_ / (selector.scores_ + _ROWS - 2))
     return Trial(alike(found, np.abs(unit_columns(X)[0])), 0.0, *stage.told)
@@ -206,7 +210,7 @@ def _from_gini(task: str) -> Callable[[str, int], Trial]:
 
         def tried(n_marked: int) -> Trial:
             selector = FilterSelector(
-                "gini", n_features_to_select=1, bins=_EDGES, policy=_policy(variant)
+                "gini", n_features_to_select=1, bins=_EDGES, policy=_policy(variant, task)
             )
             stage = recorded_fit(selector, _federation(X, _marked(n_marked, task), task))
             told = 2 / np.maximum(2 - _ROWS * selector.scores_, 1e-9)
@@ -400,16 +404,16 @@ ON_FILTER = (
                 attacker="coordinator", declared_as=("pooled-sums",))
         for score in ("gini", "mi", "iv")
     ),
-    _attack("marked-row", _from_numbers, ("SealedScores",), _MARKED, "squared correlation",
+    _attack("marked-row", _from_numbers, ("NumericScores",), _MARKED, "squared correlation",
             unprotected=_BY_NUMBERS["unprotected"],
             default=f"refused where a row has more than 1/{SMALLEST_CLASS} of the variance; "
             "as much as that",
-            declared_as=("feature-scores",)),
-    _attack("marked-row-gini", _from_gini("regression"), ("SealedScores",),
+            declared_as=("numeric-scores",)),
+    _attack("marked-row-gini", _from_gini("regression"), ("NumericScores",),
             "the bins of a row that the label marks with a number", "bins right",
-            declared_as=("feature-scores",), **_BY_NUMBERS),
-    _attack("marked-row-chi2", _from_sums("regression"), ("SealedSums", "ScaledScores"), _MARKED,
-            "values known, or squared correlation", declared_as=("class-sums", "feature-scores"),
+            declared_as=("numeric-scores",), **_BY_NUMBERS),
+    _attack("marked-row-chi2", _from_sums("regression"), ("NumericSums", "ScaledNumericScores"),
+            _MARKED, "values known, or squared correlation", declared_as=("numeric-scores",),
             **_BY_NUMBERS),
     _attack("marked-row-pooled", _pooled("f", "regression"), ("MaskedSums",), _MARKED,
             "values known", attacker="coordinator", declared_as=("pooled-sums",), **_BY_NUMBERS),

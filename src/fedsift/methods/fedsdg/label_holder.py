@@ -84,7 +84,7 @@ from fedsift.methods.fedsdg.top import TopSide
 from fedsift.methods.fedsdg.training import EpochReport, TrainingContext, TrainingPhase
 from fedsift.methods.filter import label_holder as filters
 from fedsift.methods.filter import messages as filter_messages
-from fedsift.methods.filter.ranking import rank
+from fedsift.methods.filter.ranking import as_classes, rank
 from fedsift.protocol import Network, PublicArray, RemoteRole, Role
 from fedsift.protocol.resume import ResumableDriver
 from fedsift.protocol.role import errors_belong_to
@@ -246,10 +246,9 @@ class LabelHolder(ResumableDriver, name=messages.LABEL_HOLDER, signals=filter_me
         if self._params.init != "gini" or self._params.gates == "none":
             return {}
         table = None if self._table is None else self._table.take(self._training)
-        target = self._target.take(self._training)
-        gini = filters.LabelHolder(
-            self._party, table, target, len(self._training), self._params.filter_params
-        )
+        settings = self._params.filter_params
+        target = as_classes(self._target.take(self._training), settings)
+        gini = filters.LabelHolder(self._party, table, target, len(self._training), settings)
         with self.clock("initialise"):
             impurities = await gini.feature_scores(net)
         means = start_from_gini(np.concatenate(list(impurities.values())))

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from fedsift.errors import ParameterError
 from fedsift.methods.base import number_or_auto
+from fedsift.methods.checks import class_minimum
+from fedsift.methods.execution import policies_for
 from fedsift.methods.fedsdg.messages import SMALLEST_BATCH, Params
 from fedsift.privacy.draws import private_seed
 
@@ -50,6 +52,7 @@ def params_for(selector, federation, *, simulated=False):
         layer_learning_rate=float(selector.layer_learning_rate),
         refit=bool(selector.refit) or exactly is not None,
         label_noise=float(selector.label_noise),
+        min_class_size=class_minimum(policies_for(selector.policy, federation.parties), federation),
         scheme=selector._scheme(),
         seed=private_seed(selector._seed(), simulated=simulated),
     )

@@ -60,6 +60,7 @@ def _count_any_class(selector: Any, few: Federation) -> Counts:
 def count_scores(federation: Federation, n_rows: int, params: Params) -> Counts:
     """The scores of a vertical federation alone, on so many of its rows."""
     few = _few_rows(federation, n_rows, params)
+    params = replace(params, min_class_size=1)  # classes of made-up rows may be small
     holder = federation.label_holder or federation.parties[0]
     nodes = build_nodes(few.tables, holder, few.target, n_rows, params)
     counts = count_run(nodes, "feature_scores")

@@ -78,11 +78,12 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
             way_of(params.score, params.disclose, frequencies=f, noisy=params.noisy)
             for f in (True, False)
         }
-        if ask.way not in allowed or not 0 <= ask.n_classes <= self._table.n_rows:
+        fewest = 0 if params.numeric_label else 1  # numbers that stay numbers are no classes
+        if ask.way not in allowed or not fewest <= ask.n_classes <= self._table.n_rows:
             raise ParameterError(
                 f"The label holder asks for the way {ask.way[:20]!r} with {ask.n_classes} classes.",
-                f"This party agreed to {', '.join(sorted(allowed))}.",
-                "Run the same job, with the same 'disclose', at every party.",
+                f"This party agreed to {', '.join(sorted(allowed))} and at least {fewest} classes.",
+                "Run the same job, with the same 'disclose' and kind of label, at every party.",
             )
         if not params.noisy:
             check_class_number(ask.n_classes, self._table.n_rows, params.min_class_size)
@@ -105,6 +106,7 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
             noise_bits,
             fine=params.releases,
         )
+        as_scores, as_scaled, as_sums = messages.forms_of(params)
         with self.clock("evaluate"):
             evaluator = join_columns(ask.keys, ask.columns, spec)
             if ask.way == "noisy":
@@ -119,28 +121,26 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
             if ask.way == "impurity":
                 rows, sizes = self._shuffled_bins()
                 weights = scores.gini_weights(sizes, self._table.n_rows, fine=params.releases)
-                return messages.SealedScores(evaluator.quadratics(rows, weights))
+                return as_scores(evaluator.quadratics(rows, weights))
             if ask.way == "pearson":
                 rows, sizes = self._shuffled_bins()
                 weights = scores.gini_weights(sizes, self._table.n_rows)
-                return messages.SealedScores(evaluator.quadratics(rows, weights))
+                return as_scores(evaluator.quadratics(rows, weights))
             if ask.way == "frequency":
                 shares, exponent = local.frequency_shares(self._numbers())
                 integers = local.to_integers(shares, messages.SHARE_BITS[0])
-                return messages.ScaledScores(
+                return as_scaled(
                     evaluator.quadratics(IntegerRows(integers)), PublicArray.of([exponent])
                 )
             if ask.way == "share":
                 values = local.unit_columns(self._numbers())
-                return messages.SealedScores(
+                return as_scores(
                     evaluator.quadratics(
                         IntegerRows(local.to_integers(values, messages.SHARE_BITS[0]))
                     )
                 )
             integers, exponents = self._summable()
-            return messages.SealedSums(
-                evaluator.products(IntegerRows(integers)), PublicArray.of(exponents)
-            )
+            return as_sums(evaluator.products(IntegerRows(integers)), PublicArray.of(exponents))
 
     def _noise(self, rows: BinnedRows, n_columns: int) -> npt.NDArray[np.int64]:
         """Noise for every count; the budget is for one answer, so a second one is refused."""

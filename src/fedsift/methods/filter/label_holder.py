@@ -13,6 +13,8 @@ Adversary Honest but curious, single parties. Feature holders that collude with 
 Who learns what
   feature holder  number of rows and classes, and which of its features were selected.
   label holder    ``disclose="scores"``: one score per unnamed feature, nothing below it.
+                  Of a label of numbers, whose digits can name rows, only where the policies of
+                  the feature holders name ``numeric-scores``.
                   ``disclose="counts"``: bin-by-class counts (or class sums) of unnamed features in
                   secret order of features and bins, no bin below the minimum size.
                   With an ``epsilon``: such counts with noise that their owner added, see
@@ -200,7 +202,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
 
         asks = dict.fromkeys(missing, labels)
         await self.collect(
-            net, "feature holder", asks, messages.REPLIES[way], take, self.checkpoint
+            net, "feature holder", asks, messages.reply_of(way, params), take, self.checkpoint
         )
         return {party: self._answered[party] for party in offers}
 

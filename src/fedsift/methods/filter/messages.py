@@ -86,6 +86,28 @@ class ScaledScores(Message, frozen=True):
 
 @message(
     flow="feature holder -> label holder",
+    reveals="numeric-scores: one score per unnamed feature, for a label of numbers, whose digits "
+    "can make it tell values of single rows",
+    key="label holder",
+    optional=True,
+)
+class NumericScores(SealedScores, frozen=True):
+    """As :class:`SealedScores`, for a label of numbers."""
+
+
+@message(
+    flow="feature holder -> label holder",
+    reveals="numeric-scores: one score per unnamed feature, for a label of numbers, and the power "
+    "of two next to the largest sum of a column",
+    key="label holder",
+    optional=True,
+)
+class ScaledNumericScores(ScaledScores, frozen=True):
+    """As :class:`ScaledScores`, for a label of numbers."""
+
+
+@message(
+    flow="feature holder -> label holder",
     reveals="bin-counts: bin-by-class counts of unnamed features, bins in secret order",
     key="label holder",
     optional=True,
@@ -119,6 +141,17 @@ class SealedSums(Message, frozen=True):
 
     sums: Ciphertexts
     exponents: PublicArray
+
+
+@message(
+    flow="feature holder -> label holder",
+    reveals="numeric-scores: sum of the products of each unnamed feature with a label of numbers, "
+    "or sum per class of such a label",
+    key="label holder",
+    optional=True,
+)
+class NumericSums(SealedSums, frozen=True):
+    """As :class:`SealedSums`, for a label of numbers."""
 
 
 @message(flow="label holder -> feature holder", reveals="nothing: asks for scores without labels")
@@ -172,6 +205,22 @@ REPLIES: dict[str, type[Message]] = {
 }
 
 
+_Forms = tuple[type[SealedScores], type[ScaledScores], type[SealedSums]]
+_OF_CLASSES: _Forms = (SealedScores, ScaledScores, SealedSums)
+_OF_NUMBERS: _Forms = (NumericScores, ScaledNumericScores, NumericSums)
+
+
+def forms_of(params: Params) -> _Forms:
+    """How scores, scores without a scale, and sums are sent: policies have to name numeric ones."""
+    return _OF_NUMBERS if params.numeric_label else _OF_CLASSES
+
+
+def reply_of(way: str, params: Params) -> type[Message]:
+    """The reply to EncryptedLabels in one run."""
+    reply, forms = REPLIES[way], zip(_OF_CLASSES, forms_of(params), strict=True)
+    return next((sent for form, sent in forms if form is reply), reply)
+
+
 def way_of(score: str, disclose: str, *, frequencies: bool = False, noisy: bool = False) -> str:
     """Which products the label holder gets to see: counts and sums, or scores of one kind."""
     if noisy:
@@ -195,7 +244,7 @@ def messages_used(params: Params) -> tuple[type[Message], ...]:
             way_of(params.score, params.disclose, frequencies=f, noisy=params.noisy)
             for f in (False, True)
         }
-        middle = (EncryptedLabels, *dict.fromkeys(REPLIES[way] for way in sorted(ways)))
+        middle = (EncryptedLabels, *dict.fromkeys(reply_of(way, params) for way in sorted(ways)))
     last = (Selected, OwnScores) if params.share_scores else (Selected,)
     return (Introduction, Offer, *middle, *last)
 

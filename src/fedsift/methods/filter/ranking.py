@@ -38,6 +38,8 @@ class Params:
         Quantile classes of a numeric target, for scores that need classes.
     small_cells : bool
         Parties with different rows open cells of any size, as all their policies allow.
+    numeric_label : bool
+        The label has numbers: what is told about it has a kind of its own.
     share_scores : bool
         Send each feature holder the scores of its own features.
     seed : int, optional
@@ -57,6 +59,7 @@ class Params:
     security_bits: int = 128
     target_bins: int = 4
     small_cells: bool = False
+    numeric_label: bool = False
     share_scores: bool = False
     seed: int | None = None
     epsilon: float | None = None
@@ -222,9 +225,17 @@ def classes_of(target: Target | None, params: Params) -> tuple[npt.NDArray[np.in
         raise ParameterError(
             "The numeric target has too few distinct values to be cut into classes.",
             f"The score {params.score!r} needs at least two target classes.",
-            "Use score='f', or pass the target as classes.",
+            "Use score='f' (of FedSDG-FS init='constant'), or pass the target as classes.",
         )
     return cut.codes, cut.n_bins
+
+
+def as_classes(target: Target, params: Params) -> Target:
+    """The same target if it has classes; numbers in quantile classes of ``min_class_size`` rows."""
+    if target.kind == "classes":
+        return target
+    codes, n_classes = classes_of(target, params)
+    return Target("classes", codes=codes, classes=tuple(map(str, range(n_classes))))
 
 
 class ScoreName(str):

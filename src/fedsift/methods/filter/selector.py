@@ -149,6 +149,7 @@ class FilterSelector(MethodSelector, method=METHOD):
             disclose=self._disclosure(policies, federation),
             scheme=self._scheme(),
             small_cells=self._opens_small_cells(policies, federation),
+            numeric_label=self.score != "variance" and _has_numbers(federation.target),
             share_scores=self.release_epsilon is None
             and policies.get(federation.label_holder, OPEN).allows(
                 filter_messages.OwnScores.declaration
@@ -350,6 +351,11 @@ def _kind_of_labels(federation):
     """Whether the labels of parties with different rows are classes or numbers."""
     kinds = {target.kind for target in federation.targets.values() if target is not None}
     return "numbers" if "numbers" in kinds else "classes"
+
+
+def _has_numbers(target):
+    """Whether the one label of parties with different columns has numbers."""
+    return target is not None and target.kind == "numbers"
 
 
 def _names_and_remarks(facts):

@@ -13,6 +13,7 @@ from fedsift.errors import ParameterError, PolicyViolation
 from fedsift.jobs.run import run_joint
 from fedsift.methods.fedsdg.frontier import State, selection_of
 from fedsift.methods.fedsdg.selector import FedSDGSelector
+from fedsift.methods.filter.ranking import as_classes
 from fedsift.report import html
 from helpers.fedsdg import PAPER, QUICK, shifted
 from helpers.joint import at_sites, columns_homes, vertical
@@ -248,3 +249,30 @@ def test_more_columns_than_slots():
         random_state=0, security="plain",
     ).fit(federation)  # fmt: skip
     assert selector.support_.sum() == 3
+
+
+def test_numbers_as_label_need_no_permission_for_their_scores_and_are_told_in_classes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 6))
+    y = 3 * X[:, 1] + 2 * X[:, 4] + 0.3 * rng.normal(size=200)
+    federation = fs.split_vertical(X, y, 2, label_holder=None, task="regression", random_state=0)
+    given = SMALL | {"max_epochs": 20, "n_features_to_select": 2}
+    selector = FedSDGSelector(policy=fs.Policy(min_security_bits=0), **given).fit(federation)
+    assert selector.get_support(indices=True).tolist() == [1, 4]
+    kinds = {row.kind for row in selector.result_.disclosures}
+    assert "feature-scores" in kinds
+    assert "numeric-scores" not in kinds
+
+
+def test_gates_start_from_quantile_classes_of_a_number_that_are_large_enough():
+    y = np.concatenate([np.zeros(100), np.full(3, 1.0), np.linspace(2, 3, 17)])
+    federation = fs.split_vertical(
+        np.eye(120, 3), y, 2, label_holder=None, task="regression", random_state=0
+    )
+    policy = fs.Policy(min_class_size=10, min_security_bits=0)
+    params = FedSDGSelector(policy=policy, **SMALL)._prepare(federation).params.filter_params
+    assert not params.numeric_label
+    classes = as_classes(federation.target, params)
+    assert classes.kind == "classes"
+    assert np.bincount(classes.codes).min() >= 10
+    assert as_classes(classes, params) is classes

@@ -13,10 +13,12 @@ Who learns what
   feature holder  number of rows, which train, validate and share a batch; number of features of all
                   parties, and of the inputs of the label holder's; which of its own columns were
                   selected. Everything else is uniform or encrypted.
-  label holder    impurity of unnamed columns (``init="gini"``); per opening one number per unnamed
-                  column, times a secret factor that the owner draws (of its own columns: that the
-                  helper draws), and block means of the loss on validation rows: in all a tenth as
-                  many numbers as others have cells, which every party checks before the run.
+  label holder    impurity of unnamed columns (``init="gini"``; numbers are cut into quantile
+                  classes first, so that no score has their digits); per opening one number per
+                  unnamed column, times a secret factor that the owner draws (of its own columns:
+                  that the helper draws), and block means of the loss on validation rows: in all a
+                  tenth as many numbers as others have cells, which every party checks before the
+                  run.
                   An exact number is an equation for cells, whatever it is a sum of: with labels,
                   settings and own columns made for it, openings without factors and limits give
                   columns away (``fedsift.lab.attacks.fedsdg.blind``).
@@ -72,6 +74,7 @@ from fedsift.methods.fedsdg.row_splits import validation_split
 from fedsift.methods.fedsdg.starts import start_from_gini
 from fedsift.methods.filter import label_holder as filters
 from fedsift.methods.filter import messages as filter_messages
+from fedsift.methods.filter.ranking import as_classes
 from fedsift.protocol import Network, PublicArray, RemoteRole, Role
 from fedsift.protocol.resume import ResumableDriver
 from fedsift.protocol.role import errors_belong_to
@@ -235,10 +238,9 @@ class BlindLabelHolder(
         if self._saved or self._params.init != "gini" or not self._params.has_gates:
             return np.full(n_features, _MIDDLE if self._params.has_gates else 1.0)
         table = None if self._table is None else self._table.take(self._train_rows)
-        target = self._target.take(self._train_rows)
-        gini = filters.LabelHolder(
-            self._party, table, target, len(self._train_rows), self._params.filter_params
-        )
+        settings = self._params.filter_params
+        target = as_classes(self._target.take(self._train_rows), settings)
+        gini = filters.LabelHolder(self._party, table, target, len(self._train_rows), settings)
         with self.clock("initialise"):
             impurities = await gini.feature_scores(net)
         return start_from_gini(np.concatenate([impurities[party] for party in widths]))

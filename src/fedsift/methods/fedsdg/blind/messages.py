@@ -80,6 +80,7 @@ class BlindParams:
     gate_learning_rate: float = 0.05
     bins: int = 10
     min_bin_size: int = 5
+    min_class_size: int = 1
     scheme: str = "bgv"
     security_bits: int = 128
     seed: int | None = None
@@ -96,6 +97,7 @@ class BlindParams:
             score="gini",
             bins=self.bins,
             min_bin_size=self.min_bin_size,
+            min_class_size=self.min_class_size,
             disclose="scores",
             scheme=self.scheme,
             security_bits=self.security_bits,

@@ -9,6 +9,8 @@ from dataclasses import replace
 
 from fedsift.errors import ParameterError
 from fedsift.methods.base import number_or_auto
+from fedsift.methods.checks import class_minimum
+from fedsift.methods.execution import policies_for
 from fedsift.methods.fedsdg.blind.messages import (
     BlindParams,
     check_opened,
@@ -119,6 +121,7 @@ def blind_params_for(selector, federation, *, simulated=False):
         validation=float(selector.validation),
         rate_bits=max(1, round(math.log2(batch_size / rate))),
         gate_learning_rate=5.0 * float(selector.gate_learning_rate) * min(passes, _LONGEST_STEP),
+        min_class_size=class_minimum(policies_for(selector.policy, federation.parties), federation),
         scheme=selector._scheme(),
         seed=private_seed(selector._seed(), simulated=simulated),
     )
