@@ -43,6 +43,9 @@ POLICIES = {
     "vfps": {"may_reveal": sorted({*KINDS, "basic", "common-ids"})},
     "fedsdg": {"may_reveal": list(OPENED)},
     "vertical": {"may_reveal": sorted({*NEEDED, *OPENED})},
+    # Organisations merge small cells; parties in one process do so where they have a policy.
+    "filter-horizontal": {"min_class_size": 5},
+    "horizontal": {"min_class_size": 5},
 }
 BLIND = {"n_features_to_select": 4, "outputs": 2, "max_epochs": 1, "batch_size": 64}
 CHAINS = {
