@@ -39,5 +39,7 @@ def rivals(rows: list[dict]) -> str:
 
 
 def _percent(scores: list[float]) -> str:
-    error = statistics.stdev(scores) / len(scores) ** 0.5 if len(scores) > 1 else 0.0
+    if len(scores) == 1:
+        return f"{100 * scores[0]:.1f}"
+    error = statistics.stdev(scores) / len(scores) ** 0.5
     return f"{100 * statistics.mean(scores):.1f} ({100 * error:.1f})"

@@ -27,7 +27,7 @@ from benchmarks.suites.fedsdg.accuracy import load, split
 from benchmarks.suites.fedsdg.suite import FIRST_SEED
 from fedsift.errors import MissingPackage
 
-KINDS = ("ms-gini", "sffs", "vflfs", "less-vfl", "lassonet")
+KINDS = ("less-vfl", "vflfs", "ms-gini", "sffs", "lassonet")
 NUMBERS = ("50 %", "same number")
 _SUITE = Path("benchmarks/fedsdg.json")
 
