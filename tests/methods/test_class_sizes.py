@@ -145,6 +145,12 @@ class TestFeatureHolders:
         with pytest.raises(FedsiftError, match="20 classes in 60 rows"):
             run_filter(federation, Params("gini", 1, min_class_size=5))
 
+    def test_numbers_where_classes_were_agreed_are_refused(self):
+        federation = fs.split_vertical(table(), table()[:, 0], 2, task="regression", random_state=0)
+        with pytest.raises(FedsiftError, match=r"'share' with 0 classes.*a label of classes"):
+            run_filter(federation, Params("f", 1))
+        run_filter(federation, Params("f", 1, numeric_label=True))
+
     def test_bins_whose_counts_are_opened_are_large_enough_for_all_classes(self):
         y = np.arange(N_ROWS) % 3
         given = {"n_features_to_select": 1, "random_state": 0}

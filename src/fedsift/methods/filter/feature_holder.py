@@ -78,11 +78,11 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
             way_of(params.score, params.disclose, frequencies=f, noisy=params.noisy)
             for f in (True, False)
         }
-        fewest = 0 if params.numeric_label else 1  # numbers that stay numbers are no classes
+        fewest, kind = (0, "numbers") if params.numeric_label else (1, "classes")
         if ask.way not in allowed or not fewest <= ask.n_classes <= self._table.n_rows:
             raise ParameterError(
                 f"The label holder asks for the way {ask.way[:20]!r} with {ask.n_classes} classes.",
-                f"This party agreed to {', '.join(sorted(allowed))} and at least {fewest} classes.",
+                f"This party agreed to {', '.join(sorted(allowed))} and a label of {kind}.",
                 "Run the same job, with the same 'disclose' and kind of label, at every party.",
             )
         if not params.noisy:
