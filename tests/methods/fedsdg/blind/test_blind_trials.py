@@ -17,7 +17,7 @@ from helpers.runs import received
 
 
 def blind(**given):
-    small = {"max_epochs": 24, "outputs": 8, "security": "plain", "random_state": 0, "lam": 0.3}
+    small = {"max_epochs": 40, "outputs": 8, "security": "plain", "random_state": 0, "lam": 0.3}
     return FedSDGSelector(**{**small, **given})
 
 

@@ -39,6 +39,9 @@ _LONGEST_STEP = 8
 
 _MOST_TRIALS = 64
 _FEWEST_TRIALS = 4
+_SHORTEST_SETTLING = 5
+"""Passes: a network that trained for less says nothing about single features."""
+
 _STEPS_PER_TRIAL = 2
 """Batches that train for each that judges a trial, which takes less than half of the time."""
 
@@ -140,7 +143,7 @@ def _with_trials(params, n_training, n_validation, n_hidden, n_features):
 
     blocks = blocks_for(params)
     plain = replace(params, n_blocks=blocks)
-    if not params.has_gates or not params.n_settling:
+    if not params.has_gates or params.n_settling < _SHORTEST_SETTLING:
         return plain
     # Trials may take half of the blocks, whose scatter says how sure a loss is.
     some = replace(params, trials=1, n_blocks=(blocks + 1) // 2)
