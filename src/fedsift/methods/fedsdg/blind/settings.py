@@ -39,6 +39,9 @@ _LONGEST_STEP = 8
 
 _MOST_TRIALS = 64
 _FEWEST_TRIALS = 4
+_FEWEST_JUDGING = 100
+"""Validation rows: fewer say too little about single features, and trials did harm there."""
+
 _SHORTEST_SETTLING = 5
 """Passes: a network that trained for less says nothing about single features."""
 
@@ -143,7 +146,8 @@ def _with_trials(params, n_training, n_validation, n_hidden, n_features):
 
     blocks = blocks_for(params)
     plain = replace(params, n_blocks=blocks)
-    if not params.has_gates or params.n_settling < _SHORTEST_SETTLING:
+    short = params.n_settling < _SHORTEST_SETTLING
+    if not params.has_gates or short or n_validation < _FEWEST_JUDGING:
         return plain
     # Trials may take half of the blocks, whose scatter says how sure a loss is.
     some = replace(params, trials=1, n_blocks=(blocks + 1) // 2)
