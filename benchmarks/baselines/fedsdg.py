@@ -23,7 +23,9 @@ from fedsift.protocol import Policy
 PAPER = {
     "protocol": "paper",
     "policy": Policy(
-        may_reveal=("basic", "training", "paper-training"), min_security_bits=0, min_bin_size=1
+        may_reveal=("basic", "scores", "training", "paper-training"),
+        min_security_bits=0,
+        min_bin_size=1,
     ),
 }
 """The network of the paper, and leave to open numbers of single rows."""

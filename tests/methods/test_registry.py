@@ -33,9 +33,11 @@ DEFAULT = {
     "cli/deploy_local.py",
     "cli/split.py",
     "lab/attacks/align.py",
+    "lab/attacks/label_digits.py",
     "lab/attacks/made_columns.py",
     "lab/attacks/probing.py",
     "lab/attacks/repeats.py",
+    "lab/attacks/small_cells.py",
     "deploy/site_files.py",
     "deploy/local.py",
 }
@@ -110,9 +112,7 @@ def test_parameters_of_a_chain_are_declared_once():
 
 
 # Attacks that are the same for several methods name those.
-SEVERAL = {
-    f"lab/attacks/{name}.py" for name in ("key_swap", "known_seed", "made_columns", "rare_class")
-}
+SEVERAL = {f"lab/attacks/{name}.py" for name in ("key_swap", "known_seed", "rare_class")}
 
 
 def test_a_method_is_one_folder_and_one_line():

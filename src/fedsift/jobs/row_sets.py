@@ -46,7 +46,8 @@ def spent_on(db: sqlite3.Connection, table: Table) -> tuple[int, float, float]:
             "SELECT 1, epsilon, release_epsilon FROM jobs WHERE job = ? AND counted", (job,)
         ).fetchone()
         if spent is not None:
-            sums[used] += spent
+            with refuse_damage():
+                sums[used] += spent
     jobs, epsilon, release = sums.max(axis=0).tolist()
     return int(jobs), epsilon, release
 

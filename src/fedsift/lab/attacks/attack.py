@@ -189,8 +189,8 @@ def job_with_seed(method: str, job: str, seed: int) -> str:
 
     Examples
     --------
-    >>> job_with_seed("filter", '{"parameters":{"score":"f"}}', 7)
-    '{"method":"filter","parameters":{"score":"f"},"seed":7}'
+    >>> job_with_seed("ranking", '{"parameters":{"score":"f"}}', 7)
+    '{"method":"ranking","parameters":{"score":"f"},"seed":7}'
     """
     fields = msgspec.json.decode(job) if job else {"parameters": {}}
     return msgspec.json.encode({"method": method, **fields, "seed": seed}, order="sorted").decode()
