@@ -12,13 +12,15 @@ from benchmarks.suites.verify.alterations import KINDS, alter
 from fedsift.crypto.signing import SigningKey
 from fedsift.jobs.run import run_joint
 from fedsift.protocol.commitments import (
+    MESSAGES,
     MessageLine,
     Signer,
+    head_of,
     mark_resumed,
     sign_again,
     to_base64,
 )
-from fedsift.protocol.verify import CONTRADICTED, FOREIGN, MISSING, verify_result
+from fedsift.protocol.verify import CONTRADICTED, DROPPED, FOREIGN, MISSING, verify_result
 from fedsift.result import SelectionResult
 from helpers.cli import call
 from helpers.joint import columns_homes, horizontal, rows_homes, vertical
@@ -94,6 +96,25 @@ def test_every_alteration_is_found_and_named(signed, which):
 
         assert not found.passed
         assert altered.is_named_by(found), (altered.how, altered.where, altered.entries, found)
+
+
+@pytest.mark.parametrize("which", PLACES, ids=" ".join)
+def test_a_last_entry_that_was_dropped_is_named_although_the_end_was_repaired(signed, which):
+    result, keys = signed[which]
+    plain = json.loads(result.to_json())
+    run = plain["commitments"]["run"]
+    for chain in plain["commitments"]["messages"]:
+        whole = dict(chain)
+        *entries, last = chain["entries"]
+        lines = [entry.partition("|")[2].rpartition("|")[0] for entry in entries]
+        head = head_of(run, MESSAGES, chain["party"], lines)
+        chain |= {"entries": entries, "count": len(entries), "head": head}
+
+        found = check(msgspec.convert(plain, SelectionResult), result, keys)
+
+        where = f"messages of {chain['party']!r}"
+        assert (DROPPED, where) in {(one.kind, one.where) for one in found.problems}, last
+        chain |= whole
 
 
 ALTERED = {

@@ -390,6 +390,9 @@ def _compare_outcome(
 def _compare_selected(result: SelectionResult, chains: Mapping[str, _Checked]) -> Iterable[Problem]:
     """Find parties that were told of other selected columns than the result has of them."""
     for party, chain in chains.items():
+        if party in result.selected and not chain.selected and not chain.end_is_signed:
+            text = f"What {party!r} signed of its own selected columns was dropped."
+            yield Problem(DROPPED, chain.where, None, text)
         expected = mark_selected(party, result.selected.get(party, ()))
         for index in chain.selected if chain.entries_fit else ():
             if chain.lines[index] != expected:
