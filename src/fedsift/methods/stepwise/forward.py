@@ -67,6 +67,17 @@ class Step:
     redundant_with: int | None
 
 
+def default_ridge(n_columns: int, n_rows: int) -> float:
+    """Columns over rows, at most 1: the more there is to choose from, the more chance fits.
+
+    Examples
+    --------
+    >>> default_ridge(20, 1000), default_ridge(5000, 100)
+    (0.02, 1.0)
+    """
+    return min(1.0, n_columns / max(n_rows, 1))
+
+
 class ForwardSearch:
     """Selects one column after the other; all columns, own ones too, are rows of the arguments.
 
@@ -79,8 +90,9 @@ class ForwardSearch:
     n_rows : int
     shuffled : array of shape (n_copies, n_columns, n_contrasts), optional
         Products with copies of the label columns whose rows were shuffled.
-    ridge : float
-        From 0 (exact partial statistics) to large numbers (columns one by one).
+    ridge : float, optional
+        From 0 (exact partial statistics) to large numbers (columns one by one); without one,
+        :func:`default_ridge` of the columns that vary.
     n_means : int
         Means that were taken off each column: 1, or the number of sites.
     label_gram : array of shape (n_contrasts, n_contrasts), optional
@@ -108,18 +120,20 @@ class ForwardSearch:
         n_rows: int,
         *,
         shuffled: npt.ArrayLike | None = None,
-        ridge: float = 1.0,
+        ridge: float | None = None,
         n_means: int = 1,
         label_gram: npt.ArrayLike | None = None,
     ) -> None:
         labels = np.asarray(label_products, dtype=np.float64)[None]
         norms = np.maximum(np.asarray(squared_norms, dtype=np.float64), 0.0)
         if label_gram is not None:
-            labels = labels @ np.linalg.inv(np.linalg.cholesky(label_gram)).T
+            root = np.linalg.cholesky(np.asarray(label_gram, dtype=np.float64))
+            labels = np.linalg.solve(root, labels[0].T).T[None]
         copies = labels[:0] if shuffled is None else np.asarray(shuffled, dtype=np.float64)
         self._exact = _Residuals(np.concatenate([labels, copies]), norms)
         self._ridged = _Residuals(labels, norms)
-        self._norms, self._ridge = norms, ridge
+        self._norms = norms
+        self.ridge = default_ridge(int((norms > 0).sum()), n_rows) if ridge is None else ridge
         self._degrees = n_rows - n_means - labels.shape[2]
         self._open = norms > 0
         self._closest = np.zeros(len(norms))
@@ -176,7 +190,7 @@ class ForwardSearch:
             open_ones = open_ones & (self.chances() <= level)
         if not open_ones.any():
             return None
-        return int(np.argmax(np.where(open_ones, self._ridged.shares(self._ridge)[0], -1.0)))
+        return int(np.argmax(np.where(open_ones, self._ridged.shares(self.ridge)[0], -1.0)))
 
     def add(self, column: int, products: npt.ArrayLike, *, forced: bool = False) -> Step:
         """Project a column out of all others.
@@ -201,7 +215,7 @@ class ForwardSearch:
                 self._ridged.remove(column, gram)
             self._ridged.restart()
         else:
-            self._ridged.remove(column, gram, self._ridge)
+            self._ridged.remove(column, gram, self.ridge)
         self.steps.append(step)
         return step
 
@@ -272,7 +286,7 @@ class _Residuals:
         return np.clip(_divide((white**2).sum(axis=2), lengths), 0.0, 1.0)
 
     def remove(self, column: int, gram: Floats, ridge: float = 0.0) -> None:
-        """Project a column out, twice over where rounding makes a difference."""
+        """Project a column out of all others and of the labels."""
         inner = gram.copy()
         for factor in self._factors:
             inner -= factor[column] * factor
