@@ -206,3 +206,12 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         behind = leads["mrmr"]["logistic"]
         bars["not behind mrmr"] = behind["mean"] >= -behind["error"]
     return {"mean": means, "lead": leads, "bars": bars}
+
+
+def fingerprint() -> Any:
+    """What the selectors select of generated columns."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(120, 15)) @ rng.normal(size=(15, 15))
+    codes = np.argmax(values[:, :3] + rng.normal(size=(120, 3)), axis=1).astype(np.int64)
+    orders = {s: select(values, codes, N_SELECTED, 0) for s, select in SELECTORS.items()}
+    return [orders, DATA_SETS, N_FOLDS, MOST_ROWS]

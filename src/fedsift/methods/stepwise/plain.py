@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.methods.stepwise.forward import ForwardSearch
+from fedsift.methods.stepwise.knockoffs import entry_differences, goes_on, kept_at, make_knockoffs
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -94,3 +95,14 @@ def select_plain(
     while len(search.selected) < n_select and (best := search.best(level)) is not None:
         search.add(best, columns.T @ columns[:, best])
     return search
+
+
+def keep_true(
+    parts: list[Floats], labels: Floats, rate: float, rng: np.random.Generator
+) -> npt.NDArray[np.bool_]:
+    """Columns that are kept at a rate of false discoveries, with knockoffs of each party's own."""
+    doubled = [*parts, *(make_knockoffs(part, rng) for part in parts)]
+    search, columns = search_plain(np.hstack(doubled), labels, ridge=0.0)
+    while goes_on(search, rate) and (best := search.best()) is not None:
+        search.add(best, columns.T @ columns[:, best])
+    return kept_at(entry_differences(search), rate)
