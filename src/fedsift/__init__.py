@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fedsift.methods.filter.selector import FilterSelector
     from fedsift.methods.fpso.selector import FPSOSelector
     from fedsift.methods.interaction.selector import InteractionSelector
+    from fedsift.methods.stepwise.selector import StepwiseSelector
     from fedsift.methods.vfps.selector import VFPSSelector
     from fedsift.protocol import Policy
     from fedsift.result import SelectionResult
@@ -45,6 +46,7 @@ __all__ = [
     "PartyTable",
     "Policy",
     "SelectionResult",
+    "StepwiseSelector",
     "VFPSSelector",
     "errors",
     "split_horizontal",

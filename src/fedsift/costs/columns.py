@@ -324,7 +324,7 @@ class CountingEvaluator:
         self._kernel, owner = opened(columns)
         self._inside = PlainColumnEvaluator(owner.keys, owner.columns, owner.spec)
 
-    def products(self, rows: Rows, added: IntArray | None = None) -> Ciphertexts:
+    def products(self, rows: Rows, added: IntArray | BigArray | None = None) -> Ciphertexts:
         """As many ciphertexts as the products of all rows take."""
         return self._sealed(rows, self._inside.products(rows, added), quadratic=False)
 

@@ -35,6 +35,7 @@ BUILT_IN = (
     "fedsift.methods.fpso",
     "fedsift.methods.filter",
     "fedsift.methods.interaction",
+    "fedsift.methods.stepwise",
     "fedsift.methods.vfps",
 )
 """Packages with a ``METHOD``. A new method of fedsift is one more line."""

@@ -158,7 +158,7 @@ class ColumnEvaluator(Protocol):
 
     spec: ColumnSpec
 
-    def products(self, rows: Rows, added: IntArray | None = None) -> Ciphertexts:
+    def products(self, rows: Rows, added: IntArray | BigArray | None = None) -> Ciphertexts:
         """Encrypted, re-randomised products of every row with every column.
 
         ``added`` of shape (n_rows, n_columns) is added to them; not for counting columns.
@@ -215,11 +215,13 @@ def check_rows(rows: Rows, spec: ColumnSpec) -> None:
         )
 
 
-def check_added(added: IntArray | None, rows: Rows, spec: ColumnSpec) -> IntArray | None:
-    """Numbers to be added to products, in the agreed shape."""
+def check_added(
+    added: IntArray | BigArray | None, rows: Rows, spec: ColumnSpec
+) -> IntArray | BigArray | None:
+    """Numbers to be added to products, in the agreed shape; masks may be longer than 64 bits."""
     if added is None:
         return None
-    array = np.ascontiguousarray(added, dtype=np.int64)
+    array = added if added.dtype == object else np.ascontiguousarray(added, dtype=np.int64)
     if spec.counting or array.shape != (rows.n_rows, spec.n_columns):
         raise ParameterError(
             f"Numbers of shape {array.shape} were to be added to products.",

@@ -265,7 +265,7 @@ class BGVColumnEvaluator:
         public = self._publics[prime]
         return public.workspace.ciphertext(self._columns[position], _LEVELS)
 
-    def products(self, rows: Rows, added: IntArray | None = None) -> Ciphertexts:
+    def products(self, rows: Rows, added: IntArray | BigArray | None = None) -> Ciphertexts:
         """Every row times every column, plus what is to be added."""
         check_rows(rows, self.spec)
         more = check_added(added, rows, self.spec)

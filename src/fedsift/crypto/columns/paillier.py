@@ -229,7 +229,7 @@ class PaillierColumnEvaluator:
     def __repr__(self) -> str:
         return f"<Paillier column evaluator, {self.spec.n_samples} samples>"
 
-    def products(self, rows: Rows, added: IntArray | None = None) -> Ciphertexts:
+    def products(self, rows: Rows, added: IntArray | BigArray | None = None) -> Ciphertexts:
         """Encrypted, re-randomised products of every row with every column."""
         check_rows(rows, self.spec)
         more = check_added(added, rows, self.spec)

@@ -166,7 +166,7 @@ class PlainColumnEvaluator:
         (values,) = _open(columns, [(spec.n_samples * spec.n_columns, 64)])
         self._columns = big_array(values).reshape(spec.n_samples, spec.n_columns)
 
-    def products(self, rows: Rows, added: IntArray | None = None) -> Ciphertexts:
+    def products(self, rows: Rows, added: IntArray | BigArray | None = None) -> Ciphertexts:
         """Products of every row with every column, plus what is to be added."""
         check_rows(rows, self.spec)
         more = check_added(added, rows, self.spec)

@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""Stepwise selection on open data: what the encrypted protocol must equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsift.data import Federation
+from fedsift.methods.base import number_or_auto
+from fedsift.methods.stepwise.columns import label_columns, make_design, shuffle_rows
+from fedsift.methods.stepwise.forward import ForwardSearch
+from fedsift.methods.stepwise.messages import AUTO, Params
+from fedsift.methods.stepwise.selection import Features, Found, Selection
+from fedsift.protocol.policy import SMALLEST_CLASS
+
+
+def search_pooled(
+    federation: Federation, params: Params, kept: frozenset[int] = frozenset()
+) -> Found:
+    """The search of a vertical run, with all columns in one place; features in table order.
+
+    ``kept`` are features of the label holder.
+    """
+    tables, holder, target = federation.tables, federation.label_holder, federation.target
+    assert holder is not None and target is not None  # noqa: S101, PT018 - it has a label
+    ordered = {p: tables[p] for p in sorted(tables, key=lambda p: p != holder)}
+    designs = {
+        p: make_design(t, federation.n_rows, params.min_class_size) for p, t in ordered.items()
+    }
+    columns = np.concatenate([design.values for design in designs.values()], axis=1)
+    labels = label_columns(target)
+    n_own = designs[holder].n_columns if holder in designs else 0
+    n_copies = params.copies(federation.n_rows, n_own, labels.shape[1])
+    shuffled = None
+    if n_copies:
+        copies = shuffle_rows(labels, n_copies, np.random.default_rng(params.seed))
+        shuffled = (columns.T @ copies).reshape(columns.shape[1], n_copies, -1).transpose(1, 0, 2)
+    search = ForwardSearch(
+        columns.T @ labels,
+        np.ones(columns.shape[1]),
+        federation.n_rows,
+        shuffled=shuffled,
+        ridge=params.ridge,
+    )
+    features = Features({p: d.widths for p, d in designs.items()}, {holder: kept})
+    for column in range(columns.shape[1]):
+        if features.is_kept(column):
+            search.add(column, columns.T @ columns[:, column], forced=True)
+    selection = Selection(search, features, params.n_features_to_select, params.level, n_copies)
+    while (best := selection.next_column()) is not None:
+        search.add(best, columns.T @ columns[:, best])
+    return selection.finish()
+
+
+def select_pooled(
+    federation: Federation, given: Mapping[str, Any], seed: int
+) -> npt.NDArray[np.bool_]:
+    """The same features, selected in the open; shuffled labels are others."""
+    holder = federation.label_holder
+    own = federation.tables[holder].feature_names if holder in federation.tables else ()
+    names = own if given["keep_own"] else [str(name) for name in given["adjust"]]
+    kept = frozenset(own.index(name) for name in names)
+    n_candidates = federation.n_features - len(kept)
+    wanted = number_or_auto(given["n_features_to_select"], n_candidates) if n_candidates else 0
+    params = Params(
+        n_features_to_select=AUTO if wanted is None else wanted,
+        ridge=given["ridge"],
+        min_class_size=SMALLEST_CLASS,
+        seed=seed,
+    )
+    found = search_pooled(federation, params, kept)
+    return federation.original_support(
+        {
+            party: [federation.tables[party].feature_names[i] for i in chosen]
+            for party, chosen in found.selected.items()
+        }
+    )

@@ -1,0 +1,185 @@
+# SPDX-FileCopyrightText: The fedsift authors
+# SPDX-License-Identifier: Apache-2.0
+"""``StepwiseSelector``: which features add to those there are, how many, and how sure that is."""
+
+from __future__ import annotations
+
+from fedsift.data.federation import local_only
+from fedsift.errors import ParameterError
+from fedsift.methods.base import MethodSelector, number_or_auto, params_of
+from fedsift.methods.checks import ResultNeeds, class_minimum
+from fedsift.methods.execution import (
+    build_result,
+    history_of,
+    name_ranking,
+    policies_for,
+    refuse_too_much,
+)
+from fedsift.methods.stepwise import METHOD, label_holder
+from fedsift.methods.stepwise.messages import AUTO, Params, messages_used
+from fedsift.methods.stepwise.report import name_steps
+from fedsift.privacy.draws import private_seed
+
+
+class StepwiseSelector(MethodSelector, method=METHOD):
+    """Select features one by one by what each adds to those selected before.
+
+    A copy of a selected feature adds nothing, so near copies do not fill the list. By default the
+    features that the label holder has are there from the start, and the selection stops when the
+    best remaining feature explains no more than shuffled labels let expect. For parties with
+    different columns of the same rows. Categories become one column each, a missing number is the
+    mean and a column of its own.
+
+    Attributes
+    ----------
+    support_ : ndarray of bool of shape (n_features,)
+        Features that were added, and those that were kept.
+    scores_ : ndarray of shape (n_features,)
+        Partial F statistic when the feature was added or, of others, at the end.
+    ranking_ : ndarray of int of shape (n_features,)
+        Added features in their order from 1, then those that were kept, then all others.
+    added_ : list of (str, str)
+        Party and name of the features that were added, in order.
+    gains_ : dict of str to (float, float)
+        What all columns of a party together add to those that were kept, as a share of the
+        variance of the label, and its standard error.
+    n_features_to_select_ : int
+        How many features were added.
+    result_ : SelectionResult
+        Selection, cost, and who learned what.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> import fedsift as fs
+    >>> X, y = load_wine(return_X_y=True)
+    >>> selector = fs.StepwiseSelector(n_features_to_select=2, keep_own=False, random_state=0)
+    >>> selector.fit(X, y).get_support(indices=True)
+    array([ 6, 12])
+    """
+
+    def __init__(
+        self,
+        *,
+        n_features_to_select="auto",
+        criterion="partial",
+        ridge=1.0,
+        keep_own=True,
+        adjust=(),
+        checkpoint=None,
+        parties=2,
+        he="auto",
+        security="secure",
+        policy=None,
+        random_state=None,
+    ):
+        self.n_features_to_select = n_features_to_select
+        self.criterion = criterion
+        self.ridge = ridge
+        self.keep_own = keep_own
+        self.adjust = adjust
+        self.checkpoint = checkpoint
+        self.parties = parties
+        self.he = he
+        self.security = security
+        self.policy = policy
+        self.random_state = random_state
+
+    def keep_result(self, prepared, outcome, facts):
+        """Fitted attributes in the order of the original columns."""
+        federation, found = prepared.federation, outcome.value
+        names = {party: known["names"] for party, known in facts if known["names"]}
+        remarks = [remark for _, known in facts for remark in known["remarks"]]
+        steps = name_steps(found.steps, names)
+        result = self._result(federation, prepared, outcome, names, steps, remarks)
+        self._keep_selection(federation, result)
+        added = [(s["party"], s["feature"]) for s in steps if s["step"] == "add"]
+        self.added_ = list(dict.fromkeys(added))
+        self.gains_ = dict(found.gains)
+        self.n_features_to_select_ = len(self.added_)
+
+    def _prepare(self, X, y=None, *, simulated=False):
+        """Federation, nodes and parameters; every check that needs no message."""
+        given = self._checked()
+        federation = self._federate(X, y)
+        self._check_federation(federation)
+        refuse_too_much(self.policy, federation)
+        policies = policies_for(self.policy, federation.parties)
+        own = federation.tables.get(federation.label_holder)
+        adjust = self._adjusted(federation)
+        n_own = 0 if own is None else own.n_columns
+        n_candidates = federation.n_features - (n_own if self.keep_own else len(adjust))
+        params = params_of(
+            Params,
+            given | {"adjust": adjust},
+            n_features_to_select=_wanted(given["n_features_to_select"], n_candidates),
+            scheme=self._scheme(),
+            min_class_size=class_minimum(policies, federation),
+            numeric_label=federation.target.kind == "numbers",
+            own_columns=n_own > 0,
+            seed=private_seed(self._seed(), simulated=simulated),
+        )
+        return self._prepare_vertical(federation, params)
+
+    def _prepare_vertical(self, federation, params):
+        nodes = label_holder.build_nodes(
+            federation.tables,
+            federation.label_holder,
+            federation.target,
+            federation.n_rows,
+            params,
+            self._checkpoints(),
+        )
+        n_holders = sum(party != federation.label_holder for party in federation.tables)
+        return self._prepared(
+            federation,
+            params,
+            label_holder.PROTOCOL,
+            nodes,
+            messages_used(params, n_holders),
+            notes=(self._encryption_note(params, "columns and labels"),),
+        )
+
+    def _adjusted(self, federation):
+        """Covariates, which are features of the label holder."""
+        given = self.adjust
+        names = (given,) if isinstance(given, str) else tuple(map(str, given))
+        for party, table in local_only(federation.tables).items():
+            unknown = [name for name in names if name not in table.feature_names]
+            if party == federation.label_holder and unknown:
+                raise ParameterError(
+                    f"adjust names {unknown[0]!r}, which is no feature of {party!r}.",
+                    "Features to start with belong to the party with the label.",
+                    "Correct the name, or leave it out.",
+                )
+        return names
+
+    def _asked(self, setting):
+        return ResultNeeds(order=True)
+
+    def _result(self, federation, prepared, outcome, names, steps, remarks):
+        """Join what the parties keep for themselves; in a simulation all are at home here."""
+        found, params = outcome.value, prepared.params
+        gains = {party: gain for party, (gain, _) in found.gains.items()}
+        errors = {party: error for party, (_, error) in found.gains.items()}
+        history = [*steps, {"standard_errors": errors}] if errors else steps
+        return build_result(
+            federation,
+            prepared,
+            outcome,
+            **name_ranking(found, names),
+            participants=gains,
+            history=history + list(history_of(outcome.transcript)),
+            parameters=self._settings(params, n_shuffles=found.n_shuffles),
+            crypto=params.scheme,
+            seed=params.seed,
+            warnings=tuple(remarks),
+        )
+
+
+def _wanted(given, n_candidates):
+    """How many features to add; nothing where there is nothing to add."""
+    if n_candidates == 0:
+        return 0
+    number = number_or_auto(given, n_candidates)
+    return AUTO if number is None else number
