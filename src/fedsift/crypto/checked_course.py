@@ -56,6 +56,8 @@ class Open:
 class Give:
     """Sums that only the collector learns; nothing after them is checked."""
 
+    what: str
+
 
 Request = Compare | Open | Give
 Steps = Generator[Request, Any, None]
@@ -158,9 +160,7 @@ class CheckedParty:
         assert self._masks is not None  # noqa: S101 - the secret comes after the masks
         return self._masks.mask(values, context)
 
-    def check(
-        self, course: CheckedCourse, totals: Answer, small: Answer, proofs: Answer
-    ) -> Answer:
+    def check(self, course: CheckedCourse, totals: Answer, small: Answer, proofs: Answer) -> Answer:
         """The answer to what was due, if it is that of all parties."""
         request, checks = course.request, self._checked()
         if isinstance(request, Compare):

@@ -94,9 +94,7 @@ class LabelsWanted(Due, frozen=True):
     """Asks for products of the columns with the labels."""
 
 
-@message(
-    flow=_DOWN, reveals="selection: which column was selected last", about="member"
-)
+@message(flow=_DOWN, reveals="selection: which column was selected last", about="member")
 class ColumnWanted(Message, frozen=True):
     """Asks for the products of one column with all."""
 

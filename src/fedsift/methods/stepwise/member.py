@@ -7,16 +7,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fedsift.crypto.checked_course import CheckedCourse, CheckedParty, Give, not_due
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.methods.checks import check_rows
 from fedsift.methods.stepwise import horizontal_messages as messages
+from fedsift.methods.stepwise.feature_holder import secret_source
 from fedsift.methods.stepwise.messages import Params
 from fedsift.methods.stepwise.own_rows import OwnRows, begin, walk
-from fedsift.privacy.draws import secret_source
 from fedsift.protocol import MaskedArray, Network, handles
 from fedsift.protocol.resume import Resumable
 
@@ -50,9 +48,7 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         """Agree on masks with every other member; the first one deals a secret."""
         members = net.members("member")
         sealed = self._sums.meet(net, told.keys, members)
-        steps = walk(
-            self._rows.schema, self._agreed, self._params.min_class_size, len(members)
-        )
+        steps = walk(self._rows.schema, self._agreed, self._params.min_class_size, len(members))
         self._course = CheckedCourse(steps, repr(self._rows.schema))
         return messages.CheckSecretDealt(sealed)
 
@@ -72,7 +68,9 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         return messages.MaskedLengths(self._counted(ask, "lengths"))
 
     @handles(messages.LeaningWanted)
-    async def compare_rows(self, ask: messages.LeaningWanted, net: Network) -> messages.HiddenCounts:
+    async def compare_rows(
+        self, ask: messages.LeaningWanted, net: Network
+    ) -> messages.HiddenCounts:
         """Whether one of its rows makes up too much of a column."""
         return messages.HiddenCounts(self._counted(ask, "leaning"))
 
@@ -84,9 +82,7 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         course = self._due(ask, "labels")
         rng = secret_source(self._params.seed, self._table.name)
         values = self._rows.label_products(self._agreed, copies_of(self._params), rng)
-        return messages.MaskedLabelProducts(
-            MaskedArray.of(self._sums.give(values, course.context))
-        )
+        return messages.MaskedLabelProducts(MaskedArray.of(self._sums.give(values, course.context)))
 
     @handles(messages.ColumnWanted)
     async def products(self, ask: messages.ColumnWanted, net: Network) -> messages.MaskedProducts:

@@ -51,7 +51,9 @@ class Schema:
     @property
     def counted(self) -> Flags:
         """Which columns say yes or no."""
-        flags = [np.arange(w) >= (not n) for n, w in zip(self.category_counts, self.widths, strict=True)]
+        flags = [
+            np.arange(w) >= (not n) for n, w in zip(self.category_counts, self.widths, strict=True)
+        ]
         return np.concatenate(flags) if flags else np.empty(0, dtype=np.bool_)
 
 
@@ -159,16 +161,11 @@ class OwnRows:
         widest = (opened**2).max(axis=0, initial=0.0)
         return np.asarray(widest * smallest > agreed.lengths[agreed.opened]).astype(np.int64)
 
-    def label_products(
-        self, agreed: Agreed, n_copies: int, rng: np.random.Generator
-    ) -> Integers:
+    def label_products(self, agreed: Agreed, n_copies: int, rng: np.random.Generator) -> Integers:
         """Products with the labels, of the labels, and with labels in random orders."""
         columns, labels = self.scaled(agreed), self._labels
         length = agreed.n_rows if self.schema.n_classes else agreed.lengths[-1]
-        if length <= 0:
-            labels = np.zeros_like(labels)
-        else:
-            labels = labels / np.sqrt(length)
+        labels = labels / np.sqrt(length) if length > 0 else np.zeros_like(labels)
         shuffled = [columns.T @ labels[rng.permutation(len(labels))] for _ in range(n_copies)]
         parts = [columns.T @ labels, labels.T @ labels, *shuffled]
         return as_integers(np.concatenate([part.ravel() for part in parts]))
@@ -205,7 +202,10 @@ def _columns_of(column: Column) -> list[Floats]:
     missing = column.missing.astype(np.float64)
     if column.kind == "numeric":
         return [column.values.astype(np.float64), missing]
-    return [*((column.values == code).astype(np.float64) for code in range(len(column.categories))), missing]
+    return [
+        *((column.values == code).astype(np.float64) for code in range(len(column.categories))),
+        missing,
+    ]
 
 
 def centred(values: Floats) -> Floats:
