@@ -40,6 +40,7 @@ before anything is sent under them (:mod:`fedsift.crypto.identity`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,18 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         await net.tell("member", messages.Chosen(found.selected[ALL]))
         await self.finish(net)
         return found
+
+    def facts(self) -> dict[str, Any]:
+        """What the result should say about columns that take no part; counts only."""
+        agreed = self.agreed
+        if agreed is None or not agreed.n_rare + agreed.n_leaning:
+            return {}
+        return {
+            "remarks": [
+                f"{agreed.n_rare} categories or missing values of few rows, and {agreed.n_leaning} "
+                "columns that few rows make up, take no part."
+            ]
+        }
 
     async def _agree(self, net: Network) -> Schema:
         """Step 1."""
@@ -175,6 +188,22 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
     def _summed(self, replies: Sequence[Any], size: int) -> Floats:
         parts = [reply.sums.array(shape=(size, 1)) for reply in replies]
         return as_products(unmask_sum(parts))
+
+
+def for_parties(found: Found, parties: Sequence[str]) -> Found:
+    """The same outcome for every party."""
+
+    def same(values: Mapping[str, Any]) -> dict[str, Any]:
+        return dict.fromkeys(parties, values[ALL])
+
+    return replace(
+        found,
+        scores=same(found.scores),
+        ranks=same(found.ranks),
+        p_values=same(found.p_values),
+        q_values=same(found.q_values),
+        selected=same(found.selected),
+    )
 
 
 PROTOCOL = Protocol(name="stepwise", messages=messages.MESSAGES, roles=(Coordinator, Member))

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fedsift.data.federation import local_only
 from fedsift.errors import ParameterError
 from fedsift.methods.base import MethodSelector, number_or_auto, params_of
-from fedsift.methods.checks import ResultNeeds, class_minimum
+from fedsift.methods.checks import ResultNeeds, SetupNeeds, class_minimum, targets_here
 from fedsift.methods.execution import (
     build_result,
     history_of,
@@ -15,7 +17,7 @@ from fedsift.methods.execution import (
     policies_for,
     refuse_too_much,
 )
-from fedsift.methods.stepwise import METHOD, label_holder
+from fedsift.methods.stepwise import METHOD, coordinator, horizontal_messages, label_holder
 from fedsift.methods.stepwise.messages import AUTO, Params, messages_used
 from fedsift.methods.stepwise.report import name_steps
 from fedsift.privacy.draws import private_seed
@@ -88,8 +90,13 @@ class StepwiseSelector(MethodSelector, method=METHOD):
     def keep_result(self, prepared, outcome, facts):
         """Fitted attributes in the order of the original columns."""
         federation, found = prepared.federation, outcome.value
-        names = {party: known["names"] for party, known in facts if known["names"]}
-        remarks = [remark for _, known in facts for remark in known["remarks"]]
+        names = {party: known["names"] for party, known in facts if known.get("names")}
+        remarks = [remark for _, known in facts for remark in known.get("remarks", ())]
+        if federation.setting == "horizontal":
+            columns = list(next(iter(federation.tables.values())).feature_names)
+            names = dict.fromkeys((*federation.tables, coordinator.ALL), columns)
+            found = coordinator.for_parties(found, tuple(federation.tables))
+            outcome = replace(outcome, value=found)
         steps = name_steps(found.steps, names)
         result = self._result(federation, prepared, outcome, names, steps, remarks)
         self._keep_selection(federation, result)
@@ -107,19 +114,51 @@ class StepwiseSelector(MethodSelector, method=METHOD):
         policies = policies_for(self.policy, federation.parties)
         own = federation.tables.get(federation.label_holder)
         adjust = self._adjusted(federation)
-        n_own = 0 if own is None else own.n_columns
-        n_candidates = federation.n_features - (n_own if self.keep_own else len(adjust))
+        rows = federation.setting == "horizontal"
+        n_own = 0 if own is None or rows else own.n_columns
+        n_kept = n_own if self.keep_own and not rows else len(adjust)
+        n_candidates = federation.n_features - n_kept
         params = params_of(
             Params,
             given | {"adjust": adjust},
             n_features_to_select=_wanted(given["n_features_to_select"], n_candidates),
             scheme=self._scheme(),
             min_class_size=class_minimum(policies, federation),
-            numeric_label=federation.target.kind == "numbers",
+            numeric_label=any(target.kind == "numbers" for target in targets_here(federation)),
             own_columns=n_own > 0,
             seed=private_seed(self._seed(), simulated=simulated),
         )
+        if rows:
+            return self._prepare_horizontal(federation, params)
         return self._prepare_vertical(federation, params)
+
+    def _prepare_horizontal(self, federation, params):
+        columns = next(iter(federation.tables.values())).feature_names
+        nodes = coordinator.build_nodes(
+            federation.tables,
+            federation.targets,
+            params,
+            [columns.index(name) for name in params.adjust],
+            self._checkpoints(),
+        )
+        return self._prepared(
+            federation,
+            params,
+            coordinator.PROTOCOL,
+            nodes,
+            horizontal_messages.messages_used(params.min_class_size),
+            notes=(
+                "Sums travel under pairwise one-time masks; no homomorphic encryption is needed.",
+            ),
+        )
+
+    def _check_labels(self, prepared, smallest):
+        """Of one label holder; labels of parties with different rows are added up first."""
+        if prepared.federation.setting == "vertical":
+            super()._check_labels(prepared, smallest)
+
+    def _wanted(self):
+        return SetupNeeds(common_words=True)
 
     def _prepare_vertical(self, federation, params):
         nodes = label_holder.build_nodes(
@@ -146,7 +185,7 @@ class StepwiseSelector(MethodSelector, method=METHOD):
         names = (given,) if isinstance(given, str) else tuple(map(str, given))
         for party, table in local_only(federation.tables).items():
             unknown = [name for name in names if name not in table.feature_names]
-            if party == federation.label_holder and unknown:
+            if unknown and (party == federation.label_holder or federation.setting != "vertical"):
                 raise ParameterError(
                     f"adjust names {unknown[0]!r}, which is no feature of {party!r}.",
                     "Features to start with belong to the party with the label.",
@@ -155,7 +194,7 @@ class StepwiseSelector(MethodSelector, method=METHOD):
         return names
 
     def _asked(self, setting):
-        return ResultNeeds(order=True)
+        return ResultNeeds(order=setting == "vertical")
 
     def _result(self, federation, prepared, outcome, names, steps, remarks):
         """Join what the parties keep for themselves; in a simulation all are at home here."""
@@ -171,7 +210,7 @@ class StepwiseSelector(MethodSelector, method=METHOD):
             participants=gains,
             history=history + list(history_of(outcome.transcript)),
             parameters=self._settings(params, n_shuffles=found.n_shuffles),
-            crypto=params.scheme,
+            crypto=params.scheme if federation.setting == "vertical" else "masked sums",
             seed=params.seed,
             warnings=tuple(remarks),
         )
