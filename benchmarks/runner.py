@@ -47,6 +47,7 @@ SUITES: dict[str, Suite] = {
         "fpso.suite",
         "interaction.suite",
         "runtime.suite",
+        "stepwise.suite",
         "verify.suite",
         "vfps.suite",
     )

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.errors import ValueProblem
+from fedsift.maths.information import mutual_information
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,15 +45,6 @@ def gini_from_quadratic(quadratic: npt.ArrayLike, n_samples: int, *, centred: bo
     """
     total = np.asarray(quadratic, dtype=np.float64) / n_samples
     return 0.5 - 0.5 * total if centred else 1.0 - total
-
-
-def mutual_information(counts: npt.ArrayLike) -> Floats:
-    """Mutual information of bin and class, in nats."""
-    table = np.asarray(counts, dtype=np.float64)
-    joint = table / table.sum(axis=(1, 2), keepdims=True)
-    independent = joint.sum(axis=2, keepdims=True) * joint.sum(axis=1, keepdims=True)
-    ratio = np.divide(joint, independent, out=np.ones_like(joint), where=joint > 0)
-    return np.asarray(np.maximum((joint * np.log(ratio)).sum(axis=(1, 2)), 0.0))
 
 
 def chi2_of_table(counts: npt.ArrayLike) -> Floats:

@@ -126,12 +126,12 @@ class ForwardSearch:
     ) -> None:
         labels = np.asarray(label_products, dtype=np.float64)[None]
         norms = np.maximum(np.asarray(squared_norms, dtype=np.float64), 0.0)
+        if shuffled is not None:
+            labels = np.concatenate([labels, np.asarray(shuffled, dtype=np.float64)])
         if label_gram is not None:
-            root = np.linalg.cholesky(np.asarray(label_gram, dtype=np.float64))
-            labels = np.linalg.solve(root, labels[0].T).T[None]
-        copies = labels[:0] if shuffled is None else np.asarray(shuffled, dtype=np.float64)
-        self._exact = _Residuals(np.concatenate([labels, copies]), norms)
-        self._ridged = _Residuals(labels, norms)
+            labels = labels @ _inverse_root(np.asarray(label_gram, dtype=np.float64)[None])
+        self._exact = _Residuals(labels, norms)
+        self._ridged = _Residuals(labels[:1], norms)
         self._norms = norms
         self.ridge = default_ridge(int((norms > 0).sum()), n_rows) if ridge is None else ridge
         self._degrees = n_rows - n_means - labels.shape[2]
