@@ -18,6 +18,7 @@ from fedsift.methods.fedsdg.selector import FedSDGSelector
 from fedsift.methods.filter.selector import FilterSelector
 from fedsift.methods.fpso.selector import FPSOSelector
 from fedsift.methods.interaction.selector import InteractionSelector
+from fedsift.methods.stepwise.selector import StepwiseSelector
 from fedsift.methods.vfps.selector import VFPSSelector
 from fedsift.protocol.role import Role
 from helpers.fedsdg import PAPER
@@ -72,6 +73,13 @@ CASES = {
         {"n_features_to_select": 4},
         {"measure": "paper"},
         exact=False,
+    ),
+    "stepwise": Case(
+        StepwiseSelector,
+        "vertical",
+        ("EncryptedLabels", "ColumnWanted"),
+        {"n_features_to_select": 3},
+        {"ridge": 2.0},
     ),
     "vfps": Case(
         VFPSSelector,

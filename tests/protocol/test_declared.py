@@ -195,6 +195,7 @@ CASES = {
         for score in ("gini", "f", "mi", "chi2", "iv", "variance")
     },
     "interaction": (fs.InteractionSelector, by_columns, VERTICAL, FEW),
+    "stepwise": (fs.StepwiseSelector, by_columns, WORDS, FEW),
     "vfps": (fs.VFPSSelector, by_columns, WORDS, QUERIES),
     "vfps many queries": (fs.VFPSSelector, by_columns, VERTICAL, QUERIES | {"n_queries": 90}),
     "vfps shared": (
@@ -216,6 +217,7 @@ ENCRYPTED = (
     "filter mi vertical",
     "filter gini horizontal",
     "interaction",
+    "stepwise",
     "vfps",
     "fpso",
     "dcfs",

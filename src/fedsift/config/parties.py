@@ -223,6 +223,7 @@ KIND_SETS = {
     ),
     "scores": (*_SCORES, "numeric-scores"),
     "counts": (*_SCORES, "bin-counts", "class-sums"),
+    "products": (*_SCORES[:2], "class-sums", "correlations", "selection", "shuffled-sums"),
     "training": (*_SCORES, "block-losses", "gate-sums", "predictions", "training-rows"),
     "paper-training": (
         "embedding-gradients",
@@ -239,9 +240,11 @@ KIND_SETS = {
 ``basic`` is what parties of any job on their own tables tell each other: names and numbers of
 features, numbers of rows and words, remarks, whose feature a score or gate belongs to, and what
 stays after a step. ``scores`` and ``counts`` are what filters need with ``disclose="scores"`` (also
-for labels of numbers) and ``disclose="counts"``. ``training`` is what FedSDG-FS needs, and a
-training and prediction in a chain; ``paper-training`` is what ``protocol="paper"`` opens beyond
-that: numbers of single rows, from which labels and columns can be computed.
+for labels of numbers) and ``disclose="counts"``. ``products`` is what stepwise selection needs if
+the label holder has classes and no features; with features, or a label of numbers, it also needs
+``numeric-scores``. ``training`` is what FedSDG-FS needs, and a training and prediction in a chain;
+``paper-training`` is what ``protocol="paper"`` opens beyond that: numbers of single rows, from
+which labels and columns can be computed.
 """
 
 

@@ -57,6 +57,7 @@ _SENTENCES = (
     rf"PARTY: {_COUNT} bins of {_COUNT} features had fewer than {_COUNT} rows and were merged\.",
     rf"PARTY: missing values of {_COUNT} features count (as|below) their mean\.",
     rf"PARTY: {_COUNT} constant features come last\.",
+    rf"PARTY: {_COUNT} columns that too few rows make up take no part\.",
     rf"PARTY: column {_COLUMN} has missing values; distances use the mean for them\.",
     rf"PARTY: column {_COLUMN} has missing values; distances use a category of its own for them\.",
     rf"PARTY: column {_COLUMN} is constant; it tells nothing\.",

@@ -17,6 +17,7 @@ JOBS = {
         vertical("interaction", n_features_to_select=3, ids=False, **PLAIN),
         "Selected",
     ),
+    "stepwise": (vertical("stepwise", n_features_to_select=3, ids=False, **PLAIN), "Selected"),
     "vfps": (
         vertical("vfps", ("bank", "shop", "store", "mill"), ids=False, n_queries=10, **PLAIN),
         "Choice",

@@ -41,6 +41,7 @@ NUMBERS = {party: [name for name in names if name != "region"] for party, names 
 JOBS = {
     "filter": wide("filter", n_features_to_select=2, **PLAIN),
     "interaction": wide("interaction", NUMBERS, n_features_to_select=2, **PLAIN),
+    "stepwise": wide("stepwise", NUMBERS, n_features_to_select=2, **PLAIN),
     "vfps": four("vfps", n_participants=2, n_queries=12, n_groups=4, **PLAIN),
     "fedsdg": wide("fedsdg", init="constant", outputs=2, max_epochs=1, **PLAIN),
     "fedsdg paper": wide("fedsdg", init="constant", protocol="paper", **NETWORK, **PLAIN),
@@ -50,6 +51,7 @@ JOBS = {
 FIELDS = {
     "filter": ("_order", "_rng"),
     "interaction": ("_order", "_rng"),
+    "stepwise": ("_order", "_turn"),
     "vfps": ("_queries", "_secret"),
     "fedsdg": ("_order", "_rng", "_train_rows"),
     "fedsdg paper": (

@@ -124,6 +124,15 @@ class TestVertical:
         assert here.parameters["operations"] == there.parameters["operations"]
         assert here.selected == plain(job).selected
 
+    def test_stepwise(self):
+        job = vertical("stepwise", n_features_to_select=2)
+        homes = columns_homes(job)
+
+        here, there = run_joint(job, homes), played(job, homes)
+
+        assert_same(here, there)
+        assert here.selected == plain(job).selected
+
     def test_vfps(self):
         job = vertical("vfps", FOUR, n_participants=2, n_queries=12, n_groups=4)
         homes = columns_homes(job)

@@ -30,7 +30,9 @@ from fedsift.methods.fedsdg.selector import FedSDGSelector
 from fedsift.methods.filter.selector import FilterSelector
 from fedsift.methods.fpso.selector import FPSOSelector
 from fedsift.methods.interaction.selector import InteractionSelector
+from fedsift.methods.stepwise.selector import StepwiseSelector
 from fedsift.methods.vfps.selector import VFPSSelector
+from fedsift.protocol import Policy
 from fedsift.testing.draws import let_seeds_drive_everything
 
 Guess = Callable[[Stage, int], tuple[npt.ArrayLike, npt.ArrayLike]]
@@ -115,6 +117,12 @@ _attack = partial(
     tolerance=0.5,
 )
 _PLAIN = {"security": "plain"}
+_WIDE = _PLAIN | {
+    "policy": Policy(
+        may_reveal=("basic", "products", "numeric-scores"), min_class_size=1, min_security_bits=0
+    )
+}
+"""The label holder has more columns than its few rows allow otherwise."""
 _NETWORK = {"max_epochs": 1, "outputs": 2, "init": "constant"}
 
 ATTACKS = (
@@ -138,6 +146,19 @@ ATTACKS = (
         measure="columns in their place",
         trial=_mount(
             _selector(InteractionSelector, n_features_to_select=2, **_PLAIN), _by_columns, _order
+        ),
+    ),
+    _attack(
+        name="known-seed-stepwise",
+        method="stepwise",
+        attacker="label holder",
+        uses=("Offer",),
+        aims_at="the secret order of another party's columns, from the seed in the job",
+        measure="columns in their place",
+        trial=_mount(
+            _selector(StepwiseSelector, n_features_to_select=2, keep_own=False, **_WIDE),
+            _by_columns,
+            _order,
         ),
     ),
     _attack(

@@ -206,7 +206,7 @@ class StepwiseSelector(MethodSelector, method=METHOD):
             federation,
             prepared,
             outcome,
-            **name_ranking(found, names),
+            **_by_name(found, names),
             participants=gains,
             history=history + list(history_of(outcome.transcript)),
             parameters=self._settings(params, n_shuffles=found.n_shuffles),
@@ -214,6 +214,18 @@ class StepwiseSelector(MethodSelector, method=METHOD):
             seed=params.seed,
             warnings=tuple(remarks),
         )
+
+
+def _by_name(found, names):
+    """Selected names, scores, ranks, p-values and q-values by party."""
+    more = {
+        what: {
+            party: dict(zip(names[party], values.tolist(), strict=True))
+            for party, values in getattr(found, what).items()
+        }
+        for what in ("p_values", "q_values")
+    }
+    return more | name_ranking(found, names)
 
 
 def _wanted(given, n_candidates):
