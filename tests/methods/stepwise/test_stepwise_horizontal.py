@@ -15,6 +15,7 @@ from fedsift.methods.stepwise import coordinator as stepwise
 from fedsift.methods.stepwise import horizontal_messages as messages
 from fedsift.methods.stepwise.messages import Params
 from fedsift.methods.stepwise.own_rows import as_products
+from fedsift.methods.stepwise.pooled import search_rows
 from fedsift.protocol import PublicArray
 from helpers.runs import received
 
@@ -89,13 +90,21 @@ def test_statistics_are_those_of_regressions_on_all_rows(n_sites, n_classes):
 
 
 @pytest.mark.parametrize("scheme", ["bgv", "plain"])
-def test_masks_change_nothing(scheme):
-    X, y, where = sites(3, 3)
+@pytest.mark.parametrize(("n_sites", "n_classes"), [(2, 2), (3, 26), (5, 0)])
+def test_masked_sums_select_what_pooled_rows_select(scheme, n_sites, n_classes):
+    X, y, where = sites(n_sites, n_classes, n_rows=400)
+    X[::9, 2] = np.nan
     outcome, _ = play(X, y, where, scheme=scheme)
-    other, _ = play(X, y, where, scheme="plain")
-    for mine, theirs in zip(outcome.value.steps, other.value.steps, strict=True):
+    federation = fs.Federation.horizontal(
+        {f"site-{s}": (X[where == s], y[where == s]) for s in range(n_sites)},
+        task="classification" if n_classes else "regression",
+    )
+    pooled = search_rows(federation, Params(n_features_to_select=3, ridge=0.3, min_class_size=5))
+    for mine, theirs in zip(outcome.value.steps, pooled.steps, strict=True):
         assert mine["feature"] == theirs["feature"]
-        assert mine["score"] == pytest.approx(theirs["score"], rel=1e-9)
+        for name in ("score", "p_value", "q_value", "adds", "redundancy"):
+            assert mine[name] == pytest.approx(theirs[name], rel=1e-6)
+    assert np.allclose(outcome.value.scores["all"], pooled.scores["all"], rtol=1e-6)
 
 
 def test_the_estimator_takes_rows_and_stops_by_itself():

@@ -25,8 +25,10 @@ PARAMETERS = {
     ),
     "ridge": Parameter(
         "0 compares partial statistics as they are, large numbers compare features one by one; in "
-        "between, chance is fitted less where rows are few. Reported statistics have no ridge.",
+        "between, chance is fitted less where rows are few. By default columns over rows, at "
+        "most 1. Reported statistics have no ridge.",
         accept_number(0.0),
+        optional=True,
     ),
     "keep_own": Parameter(
         "Start with all features of the label holder: others are selected by what they add to "

@@ -65,7 +65,7 @@ class StepwiseSelector(MethodSelector, method=METHOD):
         *,
         n_features_to_select="auto",
         criterion="partial",
-        ridge=1.0,
+        ridge=None,
         keep_own=True,
         adjust=(),
         checkpoint=None,
