@@ -47,7 +47,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.checked_course import NO_NEWS, CheckedCourse, Give, News, add_up
+from fedsift.crypto.checked_course import (
+    CheckedCourse,
+    Compare,
+    Give,
+    Open,
+    add_compared,
+    add_opened,
+)
 from fedsift.crypto.identity import addressed
 from fedsift.crypto.masking import unmask_sum
 from fedsift.data.table import PartyTable
@@ -63,6 +70,8 @@ from fedsift.protocol import Network, Protocol, PublicArray, Role, make_role
 from fedsift.protocol.resume import ResumableDriver
 
 Floats = npt.NDArray[np.float64]
+
+_NOTHING = PublicArray.of(np.empty(0))
 
 ALL = "all"
 """In place of a party: what is found holds for all members."""
@@ -82,7 +91,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
     ) -> None:
         self._params, self._forced = params, frozenset(forced)
         self.keep_checkpoints(checkpoints, "coordinator", params)
-        self._news = NO_NEWS
+        self._news = (_NOTHING, _NOTHING, _NOTHING)
         self._n_told = 0
         self.agreed: Agreed | None = None
 
@@ -140,13 +149,18 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         """Steps 2 to 4: add up one answer, and have its proof ready for the next request."""
         ask, reply = _REQUESTS[course.request.what]
         told = await net.ask("member", self._due(ask, course), reply)
-        answer, self._news = add_up(course.request, [one.residues.array() for one in told])
-        return answer
+        parts, request = [one.residues.array() for one in told], course.request
+        if isinstance(request, Open):
+            totals = add_opened(parts, request.n_totals)
+            self._news = (PublicArray.of(totals), _NOTHING, _NOTHING)
+            return totals[:-1]
+        assert isinstance(request, Compare)  # noqa: S101 - nothing else is answered
+        small, proofs = add_compared(parts, request.smallest)
+        self._news = (_NOTHING, PublicArray.of(small), PublicArray.of(proofs))
+        return small
 
     def _due(self, kind: type[messages.Due], course: CheckedCourse) -> messages.Due:
-        news: News = self._news
-        arrays = (PublicArray.of(one) for one in (news.totals, news.small, news.proofs))
-        return kind(course.step, course.digest, *arrays)
+        return kind(course.step, course.digest, *self._news)
 
     async def _begin_search(
         self, schema: Schema, agreed: Agreed, course: CheckedCourse, net: Network
