@@ -18,6 +18,7 @@ JOBS = {
     "filters_vertical.toml": {},
     "filters_horizontal.toml": {},
     "interaction.toml": {},
+    "stepwise.toml": {},
     "vfps.toml": {},
     "fedsdg.toml": {},
     "dcfs.toml": {},

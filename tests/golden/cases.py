@@ -198,6 +198,11 @@ PLAIN = {"security": "plain"}
 PAILLIER = {"he": "paillier"}
 THREE = {"n_features_to_select": 3}
 EDGES = {"bins": [-1.0, 0.0, 1.0]}
+ANY_NUMBER = LEAVE | {
+    "may_reveal": [*LEAVE["may_reveal"], "numeric-scores"],
+    "min_class_size": 1,
+}
+"""A policy without a limit on products, so that few rows do for shuffled labels."""
 PAIRED = PLAIN | {
     "policy": {
         "may_reveal": [
@@ -237,6 +242,13 @@ STEPS = (
 
 filtering = partial(fit, "FilterSelector", **THREE)
 interacting = partial(fit, "InteractionSelector", by_columns, **THREE)
+
+
+def adding(federation=by_columns, **options) -> Run:
+    """Stepwise selection."""
+    return fit("StepwiseSelector", federation, **THREE | options)
+
+
 valuing = partial(fit, "VFPSSelector", by_columns, **VFPS)
 training = partial(fit, "FedSDGSelector", policy=fs.Policy(**LEAVE), **NETWORK)
 blind = partial(
@@ -280,6 +292,18 @@ CASES: dict[str, dict[str, Run]] = {
         "secure": interacting(n_features_to_select=2),
         "paper plain": interacting(measure="paper", **PLAIN),
         "auto plain": interacting(n_features_to_select="auto", **PLAIN),
+    },
+    "stepwise": {
+        "plain": adding(**PLAIN),
+        "secure": adding(n_features_to_select=2),
+        "paillier": adding(
+            partial(by_columns, ["income", "visits"]), n_features_to_select=1, **PAILLIER
+        ),
+        "words plain": adding(with_words(by_columns), keep_own=False, **PLAIN),
+        "numbers plain": adding(partial(by_columns, label="amount"), **PLAIN),
+        "auto plain": adding(n_features_to_select="auto", policy=fs.Policy(**ANY_NUMBER), **PLAIN),
+        "fdr plain": adding(n_features_to_select="fdr", fdr=0.5, **PLAIN),
+        "horizontal": adding(by_rows),
     },
     "vfps": {
         "plain": valuing(**PLAIN),
@@ -346,6 +370,7 @@ CASES: dict[str, dict[str, Run]] = {
         "filter vertical": run_job("vertical", GINI),
         "filter horizontal": run_job("horizontal", MI),
         "interaction": run_job("vertical", ("interaction", THREE | PLAIN)),
+        "stepwise": run_job("vertical", ("stepwise", THREE | PLAIN)),
         "vfps": run_job("vertical", ("vfps", VFPS | PLAIN)),
         "fedsdg": run_job("vertical", ("fedsdg", NETWORK | PLAIN)),
         "dcfs": run_job("horizontal", ("dcfs", DCFS)),

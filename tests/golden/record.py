@@ -20,7 +20,8 @@ STORED = ("method", "setting", "security", "security_bits", "seed", "selected", 
           "participants", "history")  # fmt: skip
 """Fields of a result that are stored as they are; times, versions and remarks are not."""
 
-TOLERANCES = {"fedsdg": 1e-5, "train": 1e-5, "predict": 1e-5, "dcfs": 1e-7, "interaction": 1e-3}
+TOLERANCES = {"fedsdg": 1e-5, "train": 1e-5, "predict": 1e-5, "dcfs": 1e-7, "interaction": 1e-3,
+              "stepwise": 1e-7}  # fmt: skip
 """How far numbers may be off, by method; 1e-9 where nothing is said.
 
 PyTorch adds single-precision numbers in an order that depends on the processor: without AVX, losses

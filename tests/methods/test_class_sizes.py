@@ -24,7 +24,6 @@ ANY_CLASS = fs.Policy(min_class_size=1, min_bin_size=1, min_security_bits=0)
 QUICK = {
     "FilterSelector": {"score": "f", "n_features_to_select": 1},
     "InteractionSelector": {"n_features_to_select": 1},
-    "StepwiseSelector": {"n_features_to_select": 1},
     "VFPSSelector": {"n_queries": 10, "n_participants": 1, "parties": 3},
     "FedSDGSelector": {"max_epochs": 1, "min_epochs": 0},
 }

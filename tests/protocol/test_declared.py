@@ -37,6 +37,10 @@ _INTERACTION = {
     "feature-count": {"MaskedProducts": "corrections", "MaskedColumns": "corrections"},
     "class-count": {"EncryptedLabels": "labels"},
 }
+_STEPWISE = {
+    # All are told whose column was selected, and when.
+    "selection": {"MasksWanted": "# round"},
+}
 _VFPS = {
     # The aggregator has named the candidates itself.
     "stop-depths": {"PartialDistances": "distances", "PartsWanted": "runs"},
@@ -99,6 +103,7 @@ FOLLOWS = {
     (method, message, field): tuple(kinds.split())
     for method, table in (
         ("interaction", _INTERACTION),
+        ("stepwise", _STEPWISE),
         ("vfps", _VFPS),
         ("fedsdg", _BLIND),
         ("fedsdg", _PAPER),

@@ -134,6 +134,13 @@ class FederatedSelector(SelectorMixin, BaseEstimator):
             X, y = validate_data(self, X, y, **arguments)
         return (X if frame is None else frame), y
 
+    def _splits_rows(self):
+        """An array of row owners in ``parties`` asks for a horizontal simulation."""
+        parties = self.parties
+        if isinstance(parties, numbers.Integral):
+            return False
+        return len(parties) > 0 and not hasattr(parties[0], "__len__")
+
     def _adopt_federation(self, federation):
         """Names and number of features as if the federation's columns stood side by side."""
         pairs = federation.feature_names

@@ -84,6 +84,7 @@ def course_parts(result: SelectionResult) -> list[str]:
         *_swarm(result),
         _accuracy_by_size(result),
         _frontier(result),
+        *_additions(result),
         *_interaction(result),
         *_groups(result),
         _scree(result),
@@ -152,6 +153,41 @@ def _frontier(result: SelectionResult) -> str:
         note="The smallest loss on validation rows with each number of open gates; numbers that do "
         "worse than a smaller one are left out. The dotted line is the selection.",
     )
+
+
+def _additions(result: SelectionResult) -> list[str]:
+    """How far the selection explains the label, feature by feature, and how sure each one is."""
+    added = curves.additions(result)
+    if not added:
+        return []
+    points = [(float(i), 100 * one.explained) for i, one in enumerate(added, start=1)]
+    n_kept = sum(one.kept for one in added)
+    note = "Share of the variance of the label that the columns together explain on these rows."
+    if n_kept:
+        note += " Left of the dotted line: what was there from the start."
+    chart = charts.lines(
+        "What the selection explains",
+        {"explained": ((0.0, 0.0), *points)},
+        x="columns",
+        y="explained, in percent",
+        cut=n_kept + 0.5 if n_kept else None,
+        note=note,
+    )
+    header = ("", "feature", "adds", "p-value", "q-value", "as good by chance", "most alike")
+    rows = [
+        (
+            "had" if one.kept else "added",
+            clean(one.label),
+            f"{100 * one.adds:.1f} %",
+            number(one.p_value),
+            number(one.q_value),
+            "-" if one.chance is None else f"{100 * one.chance:.0f} %",
+            f"{clean(one.redundant_with)} ({one.redundancy:.2f})" if one.redundant_with else "-",
+        )
+        for one in added
+    ]
+    made = blocks.table(header, rows, numeric=(2, 3, 4, 5))
+    return [chart, f"<div><h3>What each column adds</h3>{made}</div>"]
 
 
 def _interaction(result: SelectionResult) -> list[str]:

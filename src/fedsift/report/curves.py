@@ -246,6 +246,46 @@ def selection_order(result: SelectionResult) -> list[tuple[str, float, float | N
     ]
 
 
+@dataclass(frozen=True)
+class Addition:
+    """A feature that was there from the start or was added, and what it added to those before."""
+
+    label: str
+    kept: bool
+    adds: float
+    explained: float
+    p_value: float
+    q_value: float
+    chance: float | None
+    redundancy: float
+    redundant_with: str
+
+
+def additions(result: SelectionResult) -> list[Addition]:
+    """Features in the order they came in, where a method says what each one adds."""
+    found = []
+    for entry in result.history:
+        numbers = [entry.get(k) for k in ("adds", "explained", "p_value", "q_value", "redundancy")]
+        if entry.get("step") not in ("keep", "add") or not all(map(_is_number, numbers)):
+            continue
+        adds, explained, p_value, q_value, redundancy = (float(n) for n in numbers if n is not None)
+        named = "party" in entry
+        found.append(
+            Addition(
+                _full_name(entry) if named else str(entry.get("feature")),
+                entry["step"] == "keep",
+                adds,
+                explained,
+                p_value,
+                q_value,
+                float(entry["chance"]) if _has(entry, "chance") else None,
+                redundancy,
+                str(entry.get("redundant_with", "")),
+            )
+        )
+    return found
+
+
 def groups(result: SelectionResult) -> list[Group]:
     """Groups of participants that were tested, in order."""
     found = []

@@ -282,13 +282,6 @@ class FilterSelector(MethodSelector, method=METHOD):
         sign = -1.0 if self.score in LOWER_IS_BETTER else 1.0
         return sign * float(values.mean())
 
-    def _splits_rows(self):
-        """An array of row owners in ``parties`` asks for a horizontal simulation."""
-        parties = self.parties
-        if isinstance(parties, numbers.Integral):
-            return False
-        return len(parties) > 0 and not hasattr(parties[0], "__len__")
-
     def _opens_small_cells(self, policies, federation):
         """Whether all parties with different rows let cells of any size be opened."""
         named = filter_horizontal_messages.OpenTables.declaration

@@ -17,6 +17,7 @@ from fedsift.data.target import Target
 from fedsift.errors import ParameterError, PolicyViolation
 from fedsift.maths.unit import unit_columns
 from fedsift.methods.checks import rows_with_variance
+from fedsift.methods.stepwise.knockoffs import make_knockoffs
 from fedsift.methods.stepwise.messages import ROWS_PER_PRODUCT
 
 Floats = npt.NDArray[np.float64]
@@ -57,6 +58,13 @@ class Design:
     def owners(self) -> Integers:
         """The feature of every column."""
         return np.repeat(np.arange(len(self.widths)), self.widths)
+
+    def with_knockoffs(self, rng: np.random.Generator) -> Floats:
+        """All columns, and behind them a made-up one like each of them, of length 1 too."""
+        if not self.n_columns:
+            return self.values
+        made = unit_columns(make_knockoffs(self.values, rng))
+        return np.concatenate([self.values, made], axis=1)
 
     def directions(self, rng: np.random.Generator) -> Floats:
         """Orthonormal columns that say together what all columns say; none where rows are few.

@@ -63,7 +63,7 @@ from fedsift.errors import ParameterError
 from fedsift.methods.stepwise import horizontal_messages as messages
 from fedsift.methods.stepwise.forward import ForwardSearch
 from fedsift.methods.stepwise.member import Member, copies_of
-from fedsift.methods.stepwise.messages import Params
+from fedsift.methods.stepwise.messages import ALL, Params
 from fedsift.methods.stepwise.own_rows import Agreed, Schema, as_products, begin, walk
 from fedsift.methods.stepwise.selection import Features, Found, Selection
 from fedsift.protocol import Network, Protocol, PublicArray, Role, make_role
@@ -72,10 +72,6 @@ from fedsift.protocol.resume import ResumableDriver
 Floats = npt.NDArray[np.float64]
 
 _NOTHING = PublicArray.of(np.empty(0))
-
-ALL = "all"
-"""In place of a party: what is found holds for all members."""
-
 _REQUESTS: dict[str, tuple[type[messages.Due], type[Any]]] = {
     "sizes": (messages.SizesWanted, messages.HiddenCounts),
     "lengths": (messages.LengthsWanted, messages.MaskedLengths),

@@ -42,6 +42,7 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
         self._order = self._rng.permutation(table.n_columns)
         self._turn = int(self._rng.integers(2**63))
         self._made: Design | None = None
+        self._columns: Floats | None = None
         self._directions: Floats | None = None
         self._asked: dict[str, int] = {}
         self._wanted: set[int] = set()
@@ -58,8 +59,17 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
         if self._made is None:
             smallest = self._params.min_class_size
             self._made = make_design(self._table, self._n_rows, smallest, self._order)
-            self._directions = self._made.directions(np.random.default_rng(self._turn))
+            rng = np.random.default_rng(self._turn)
+            self._directions = self._made.directions(rng)
+            knockoffs = self._params.knockoffs
+            self._columns = self._made.with_knockoffs(rng) if knockoffs else self._made.values
         return self._made
+
+    def _values(self) -> Floats:
+        """All columns that can be selected, knockoffs behind the others."""
+        self._design()
+        assert self._columns is not None  # noqa: S101 - made with the design
+        return self._columns
 
     @handles(messages.Introduction)
     async def offer(self, ask: messages.Introduction, net: Network) -> messages.Offer:
@@ -121,8 +131,7 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
         bits: int = messages.VALUE_BITS,
         directions: bool = False,
     ) -> Any:
-        design = self._design()
-        rows = design.values
+        rows = self._values()
         if directions and self._directions is not None:
             rows = np.concatenate([rows, self._directions], axis=1)
         _check_number("columns", ask.n_columns, 1, self._n_rows * self._n_rows)
@@ -137,16 +146,16 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
         self, ask: messages.ColumnWanted, net: Network
     ) -> messages.OpenedProducts:
         """One of its columns was selected: have all others multiply with it under masks."""
-        design = self._design()
-        _check_number("column", ask.column, 0, design.n_columns - 1)
+        values = self._values()
+        _check_number("column", ask.column, 0, values.shape[1] - 1)
         if ask.column in self._wanted:
             raise _twice()
         check_asked(net.party, net.policy, columns=ask.most_columns)
         self._wanted.add(ask.column)
-        column = design.values[:, ask.column]
+        column = values[:, ask.column]
         others = [party for party in net.members("feature holder") if party != net.party]
         opened = await self._have_multiplied(ask, column, others, net) if others else {}
-        return messages.OpenedProducts(opened, PublicArray.of(design.values.T @ column))
+        return messages.OpenedProducts(opened, PublicArray.of(values.T @ column))
 
     async def _have_multiplied(
         self, ask: messages.ColumnWanted, column: Floats, others: list[str], net: Network
@@ -177,19 +186,19 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
         self, ask: messages.EncryptedColumn, net: Network
     ) -> messages.MaskedProducts:
         """Products of its columns with a selected one; what is added to them stays here."""
-        design = self._design()
+        values = self._values()
         if ask.round in self._masks:
             raise _twice()
         check_asked(net.party, net.policy, columns=ask.most_columns)
         spec = messages.masked_spec(self._n_rows, ask.most_columns)
         bits = messages.mask_bits() if self._params.masked else 0
-        masks = random_integers(bits, design.n_columns)
+        masks = random_integers(bits, values.shape[1])
         self._masks[ask.round] = masks
         with self.clock("evaluate"):
             evaluator = join_columns(ask.keys, ask.column, spec)
-            rows = IntegerRows(to_integers(design.values, messages.VALUE_BITS))
+            rows = IntegerRows(to_integers(values, messages.VALUE_BITS))
             added: BigArray = big_array(masks)[:, None]
-            return messages.MaskedProducts(design.n_columns, evaluator.products(rows, added))
+            return messages.MaskedProducts(values.shape[1], evaluator.products(rows, added))
 
     @handles(messages.MasksWanted)
     async def give_masks(self, ask: messages.MasksWanted, net: Network) -> messages.Masks:

@@ -41,6 +41,7 @@ refused, others are not noticed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,13 @@ from fedsift.methods.stepwise.columns import label_columns, make_design, remarks
 from fedsift.methods.stepwise.feature_holder import FeatureHolder, secret_source
 from fedsift.methods.stepwise.forward import ForwardSearch
 from fedsift.methods.stepwise.messages import MASK_LIMBS, VALUE_BITS, Params
-from fedsift.methods.stepwise.selection import Features, Found, Selection, gain_of
+from fedsift.methods.stepwise.selection import (
+    Features,
+    Found,
+    KnockoffSelection,
+    Selection,
+    gain_of,
+)
 from fedsift.protocol import MaskedArray, Message, Network, Protocol, Role, make_role
 from fedsift.protocol.resume import ResumableDriver
 from fedsift.protocol.role import errors_belong_to
@@ -86,6 +93,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         self._party, self._table, self._params = party, table, params
         self._n_rows, self._target = n_rows, target
         self._own = make_design(table, target.n_rows, params.min_class_size, refuse=True)
+        self._turn = int(secret_source(params.seed, party).integers(2**63))
         self._labels: Floats | None = None
         # What was opened so far: nothing of it is asked for a second time.
         self._opened: dict[str, dict[str, Floats]] = {"labels": {}, "shuffles": {}, "own": {}}
@@ -124,7 +132,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         await self._ask_shuffles(offers, net)
         if self._own.n_columns:
             await self._ask(
-                "own", self._own.values, messages.EncryptedOwn, messages.OwnProducts, offers, net
+                "own", self._columns, messages.EncryptedOwn, messages.OwnProducts, offers, net
             )
         await self.done(net)
 
@@ -142,7 +150,14 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         _, reply = messages.products_of(self._params)
         await self._ask("shuffles", copies, messages.EncryptedShuffles, reply, offers, net)
         if self._own.n_columns and self._party not in self._opened["shuffles"]:
-            self._opened["shuffles"][self._party] = self._own.values.T @ copies
+            self._opened["shuffles"][self._party] = self._columns.T @ copies
+
+    @cached_property
+    def _columns(self) -> Floats:
+        """Own columns; with knockoffs behind them if they are candidates and need some."""
+        if self._params.knockoffs and not self._params.keep_own:
+            return self._own.with_knockoffs(np.random.default_rng(self._turn))
+        return self._own.values
 
     def _n_copies(self) -> int:
         n_contrasts = self._ready().shape[1]
@@ -162,9 +177,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         directions = what != "shuffles"
         if not directions:
             bits = messages.SHUFFLED_BITS
-        counts = {
-            p: int(o.widths.array().sum()) + directions * o.n_directions for p, o in offers.items()
-        }
+        counts = {p: self._n_columns(o) + directions * o.n_directions for p, o in offers.items()}
         missing = [p for p, count in counts.items() if p not in opened and count]
         if not missing:
             return
@@ -187,6 +200,10 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         asks: dict[str, Message] = dict.fromkeys(missing, wanted)
         await self.collect(net, "feature holder", asks, reply, take, self.checkpoint)
 
+    def _n_columns(self, offer: messages.Offer) -> int:
+        """Columns of a party, with their knockoffs."""
+        return int(offer.widths.array().sum()) * (2 if self._params.knockoffs else 1)
+
     def _checked(self, party: str, products: Floats) -> Floats:
         """Refuse what columns of length 1 cannot have."""
         if (np.abs(products) > 1 + _SLACK).any():
@@ -195,27 +212,39 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
 
     def _selection(self, offers: Mapping[str, messages.Offer], n_copies: int) -> Selection:
         """A search over all columns, the label holder's first."""
-        params, labels, own = self._params, self._ready(), self._own
-        widths = {self._party: own.widths} if self._table is not None else {}
+        params, labels = self._params, self._ready()
+        widths = {self._party: self._own.widths} if self._table is not None else {}
         widths |= {p: o.widths.array().astype(np.int64) for p, o in offers.items()}
         kept = {self._party: self._kept()} if self._table is not None else {}
         features = Features(widths, kept)
-        of_labels = {self._party: own.values.T @ labels} | self._opened["labels"]
+        of_labels = dict(self._opened["labels"])
+        if self._own.n_columns:
+            of_labels[self._party] = self._columns.T @ labels
         shuffled = None
         if n_copies:
             copies = self._stacked(self._opened["shuffles"], widths, n_copies * labels.shape[1])
             shuffled = copies.reshape(len(copies), n_copies, -1).transpose(1, 0, 2)
         search = ForwardSearch(
             self._stacked(of_labels, widths, labels.shape[1]),
-            np.ones(sum(int(own.sum()) for own in widths.values())),
+            self._norms(features),
             self._n_rows,
             shuffled=shuffled,
-            ridge=params.ridge,
+            ridge=0.0 if params.knockoffs else params.ridge,
         )
-        for column in range(own.n_columns):
+        for column in range(self._own.n_columns):
             if features.is_kept(column):
                 search.add(column, self._own_gram(column, widths), forced=True)
+        if params.knockoffs:
+            return KnockoffSelection(search, features, params.fdr)
         return Selection(search, features, params.n_features_to_select, params.level, n_copies)
+
+    def _norms(self, features: Features) -> Floats:
+        """Squared lengths of columns, and of knockoffs; of columns that are kept there are none."""
+        ones = np.ones(len(features.owners))
+        if not self._params.knockoffs:
+            return ones
+        candidates = [not features.is_kept(column) for column in range(len(ones))]
+        return np.concatenate([ones, np.array(candidates, dtype=np.float64)])
 
     def _kept(self) -> frozenset[int]:
         """Own features that are in from the start."""
@@ -229,15 +258,20 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         self, products: Mapping[str, Floats], widths: Mapping[str, Any], n_columns: int
     ) -> Floats:
         """Products of all parties in the order of the search, without those of directions."""
-        parts = []
+        halves: tuple[list[Floats], list[Floats]] = ([], [])
         for party, own in widths.items():
             n_own = int(own.sum())
-            parts.append(products[party][:n_own] if n_own else np.empty((0, n_columns)))
-        return np.concatenate(parts)
+            nothing = np.zeros((n_own, n_columns))
+            found = products[party] if n_own else nothing
+            # Columns that are kept have no knockoffs.
+            has_two = party != self._party or self._columns.shape[1] > n_own
+            halves[0].append(found[:n_own])
+            halves[1].append(found[n_own : 2 * n_own] if has_two else nothing)
+        return np.concatenate(halves[0] + (halves[1] if self._params.knockoffs else []))
 
     def _own_gram(self, column: int, widths: Mapping[str, Any]) -> Floats:
-        """Products of one of the own columns with all columns."""
-        own = self._own.values
+        """Products of one of the own columns, or of its knockoff, with all columns."""
+        own = self._columns
         products = {self._party: own.T @ own[:, [column]]}
         products |= {p: found[:, [column]] for p, found in self._opened["own"].items()}
         return self._stacked(products, widths, 1)[:, 0]
@@ -248,19 +282,18 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         """One column after the other, until there are enough."""
         rounds = 0
         while (column := selection.next_column()) is not None:
-            party, _ = selection.features.owners[column]
+            party, place = selection.features.place_of(column)
             if party == self._party:
-                gram = self._own_gram(column, selection.features.widths)
+                gram = self._own_gram(place, selection.features.widths)
             else:
                 if rounds == len(self._grams):
-                    place = column - selection.features.columns_of(party).start
                     products = await self._products_with(party, place, rounds, offers, net)
                     widths = selection.features.widths
                     self._grams.append(self._stacked(products, widths, 1)[:, 0])
                     await self.done(net)
                 gram, rounds = self._grams[rounds], rounds + 1
             step = selection.search.add(column, gram)
-            name = f"unnamed feature {len(selection.taken)}"
+            name = f"unnamed column {len(selection.search.selected)}"
             self.note(step="add", party=party, feature=name, score=step.statistic)
 
     async def _products_with(
@@ -272,7 +305,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         net: Network,
     ) -> dict[str, Floats]:
         """Products of a selected column with all others."""
-        counts = {p: int(o.widths.array().sum()) for p, o in offers.items()}
+        counts = {p: self._n_columns(o) for p, o in offers.items()}
         wanted = messages.ColumnWanted(number, place, max(counts.values()))
         (told,) = await net.ask("feature holder", {owner: wanted}, messages.OpenedProducts)
         others = [party for party in offers if party != owner]
@@ -282,8 +315,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
                 raise PartyFailed(owner, "ColumnWanted", 3, "products of some party are missing")
         found = {owner: self._checked(owner, own[:, None])}
         if self._own.n_columns:
-            products = self._opened["own"][owner][place]
-            found[self._party] = products[:, None]
+            found[self._party] = self._opened["own"][owner][place][:, None]
         if others:
             ask = dict.fromkeys(others, messages.MasksWanted(number))
             replies = await net.ask("feature holder", ask, messages.Masks)
@@ -301,7 +333,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         for party, offer in offers.items():
             if not offer.n_directions:
                 continue
-            n_columns = int(offer.widths.array().sum())
+            n_columns = self._n_columns(offer)
             mixed = np.empty((offer.n_directions, 0))
             if kept:
                 mixed = self._opened["own"][party][n_columns:][:, kept]
@@ -321,11 +353,12 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
 
     def checkpoint(self) -> State:
         """Everything that was opened."""
-        return {"opened": self._opened, "grams": self._grams}
+        return {"opened": self._opened, "grams": self._grams, "turn": self._turn}
 
     def restore(self, saved: State) -> None:
         """Go on after the last selected column; keys are made anew."""
         self._opened, self._grams = saved["opened"], list(saved["grams"])
+        self._turn = saved["turn"]
 
     def facts(self) -> dict[str, Any]:
         """What this party knows of its own columns."""

@@ -27,6 +27,11 @@ ROWS_PER_PRODUCT = 10
 
 AUTO = "auto"
 
+FDR = "fdr"
+
+ALL = "all"
+"""In place of a party: what is found holds for all members."""
+
 
 @dataclass(frozen=True)
 class Params:
@@ -34,7 +39,7 @@ class Params:
 
     Parameters
     ----------
-    n_features_to_select : int or "auto"
+    n_features_to_select : int, "auto" or "fdr"
         Features to add to those that are kept.
     scheme : {"bgv", "paillier", "plain"}
     security_bits : int
@@ -60,6 +65,7 @@ class Params:
     ridge: float | None = None
     keep_own: bool = True
     adjust: tuple[str, ...] = ()
+    fdr: float = 0.1
     scheme: str = "bgv"
     security_bits: int = 128
     min_class_size: int = 1
@@ -74,6 +80,11 @@ class Params:
     def shuffles(self) -> bool:
         """Whether shuffled labels may be used."""
         return self.n_features_to_select == AUTO and self.n_shuffles > 0
+
+    @property
+    def knockoffs(self) -> bool:
+        """Whether every column has a knockoff."""
+        return self.n_features_to_select == FDR
 
     def most_products(self, n_rows: int) -> int:
         """Products per column with own columns and shuffled labels; of any class size, any number.

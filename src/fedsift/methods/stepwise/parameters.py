@@ -5,18 +5,28 @@
 from fedsift.config.parameters import (
     COMMON,
     HE,
-    N_FEATURES_OR_AUTO,
+    N_FEATURES,
     Parameter,
     accept_any,
     accept_number,
+    accept_share,
     accept_switch,
+    accept_whole,
     accept_words,
 )
+from fedsift.config.toml import TEXTS
 
 PARAMETERS = {
-    "n_features_to_select": N_FEATURES_OR_AUTO.but(
-        "How many features to add: a number, a share of those that can be added, or ``auto``: "
-        "stop when shuffled labels explain as much in one of twenty tries.",
+    "n_features_to_select": N_FEATURES.but(
+        "How many features to add: a number, or a share of those that can be added. ``auto`` stops "
+        "when shuffled labels explain as much in one of twenty tries. ``fdr`` keeps features that "
+        "enter before made-up columns like them, so that at most a share of ``fdr`` is false.",
+        accepts=(accept_words("auto", "fdr"), accept_whole(), accept_share()),
+    ),
+    "fdr": Parameter(
+        "Share of false discoveries among the selected features, on the mean, with "
+        '``n_features_to_select="fdr"``.',
+        accept_share(below=True),
     ),
     "criterion": Parameter(
         "``partial`` takes the feature with the largest partial F statistic (of classes: Wilks' "
@@ -32,12 +42,18 @@ PARAMETERS = {
     ),
     "keep_own": Parameter(
         "Start with all features of the label holder: others are selected by what they add to "
-        "these, which stay selected. If false, they are candidates like all others.",
+        "these, which stay selected. If false, they are candidates like all others. Means nothing "
+        "where parties have different rows of the same columns.",
         accept_switch(),
     ),
     "adjust": Parameter(
-        "Features of the label holder to start with, if not with all of them.",
-        accept_any("sequence of str", list),
+        "Features to start with where it is not all of the label holder's: some of these or, where "
+        "parties have different rows, of those that all have.",
+        accept_any("sequence of str", TEXTS, tuple),
+    ),
+    "parties": COMMON["parties"].but(
+        "How to split arrays; ignored when ``fit`` gets a federation.",
+        accepts=accept_any("int, list of column lists, or array of row owners"),
     ),
     "he": HE,
     "random_state": COMMON["random_state"].but(

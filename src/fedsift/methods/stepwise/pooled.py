@@ -13,10 +13,10 @@ import numpy.typing as npt
 from fedsift.data import Federation
 from fedsift.methods.base import number_or_auto
 from fedsift.methods.stepwise.columns import label_columns, make_design, shuffle_rows
-from fedsift.methods.stepwise.coordinator import ALL, for_parties
+from fedsift.methods.stepwise.coordinator import for_parties
 from fedsift.methods.stepwise.forward import ForwardSearch
 from fedsift.methods.stepwise.member import copies_of
-from fedsift.methods.stepwise.messages import AUTO, Params
+from fedsift.methods.stepwise.messages import ALL, AUTO, Params
 from fedsift.methods.stepwise.own_rows import OwnRows
 from fedsift.methods.stepwise.selection import Features, Found, Selection
 from fedsift.protocol.policy import SMALLEST_CLASS

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fedsift.methods.spec import ReportTexts
+from fedsift.methods.stepwise.messages import ALL
 from fedsift.result import SelectionResult
 
 
@@ -18,10 +19,13 @@ def name_steps(
     named = []
     for step in steps:
         party, number = step["feature"]
-        entry = {**step, "party": party, "feature": names[party][number]}
+        entry = {**step, "feature": names[party][number]}
+        if party != ALL:
+            entry["party"] = party
         if "redundant_with" in step:
             other, place = step["redundant_with"]
-            entry["redundant_with"] = f"{other}: {names[other][place]}"
+            name = names[other][place]
+            entry["redundant_with"] = f"{other}: {name}" if "party" in entry else name
         named.append(entry)
     return named
 

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.methods.stepwise.forward import ForwardSearch, q_values_of
-from fedsift.methods.stepwise.messages import AUTO
+from fedsift.methods.stepwise.knockoffs import entry_differences, goes_on, kept_at
+from fedsift.methods.stepwise.messages import AUTO, FDR
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -55,6 +56,13 @@ class Features:
         """Whether a column is in from the start."""
         party, feature = self.owners[column]
         return feature in self.kept.get(party, ())
+
+    def place_of(self, column: int) -> tuple[str, int]:
+        """The party of a column of a search, and its number there; knockoffs come last."""
+        knockoff, first = divmod(column, len(self.owners))
+        party, _ = self.owners[first]
+        place = self.columns_of(party)
+        return party, first - place.start + knockoff * (place.stop - place.start)
 
     def columns_of(self, party: str) -> slice:
         """Where the columns of a party are."""
@@ -120,7 +128,7 @@ class Selection:
     def taken(self) -> list[tuple[str, int]]:
         """Features that were added, in order, each once."""
         owners = self.features.owners
-        return list(dict.fromkeys(owners[column] for column in self.search.selected))
+        return list(dict.fromkeys(owners[column] for column in self._taken_columns()))
 
     def next_column(self) -> int | None:
         """The column to take next; None at the end."""
@@ -134,6 +142,10 @@ class Selection:
         if not candidates.any() or p_values[candidates].min() * candidates.sum() > self._level:
             return None
         return self.search.best()
+
+    def _taken_columns(self) -> list[int]:
+        """Columns that were added, in order."""
+        return self.search.selected
 
     def finish(self, gains: Mapping[str, tuple[float, float]] | None = None) -> Found:
         """Scores and probabilities of all features, and what every step added."""
@@ -184,7 +196,10 @@ class Selection:
         """Plain values of every step; features are still numbers."""
         owners, explained = self.features.owners, 0.0
         found = []
+        added = set(self._taken_columns())
         for step in self.search.steps:
+            if not step.forced and step.column not in added:
+                continue
             explained += step.adds
             entry = {
                 "step": "keep" if step.forced else "add",
@@ -199,9 +214,35 @@ class Selection:
             if not math.isnan(step.chance):
                 entry["chance"] = step.chance
             if step.redundant_with is not None:
-                entry["redundant_with"] = owners[step.redundant_with]
+                entry["redundant_with"] = owners[step.redundant_with % len(owners)]
             found.append(entry)
         return found
+
+
+class KnockoffSelection(Selection):
+    """A search that keeps a rate of false discoveries.
+
+    Columns of the search are those of all features, then their knockoffs in the same order.
+
+    Parameters
+    ----------
+    search : ForwardSearch
+    features : Features
+    rate : float
+    """
+
+    def __init__(self, search: ForwardSearch, features: Features, rate: float) -> None:
+        super().__init__(search, features, FDR, rate, 0)
+        self._rate = rate
+
+    def next_column(self) -> int | None:
+        """As long as what is kept could change."""
+        return self.search.best() if goes_on(self.search, self._rate) else None
+
+    def _taken_columns(self) -> list[int]:
+        kept = kept_at(entry_differences(self.search), self._rate)
+        chosen = self.search.selected
+        return [c for c in chosen if c < len(kept) and kept[c]]
 
 
 def _of_features(values: Floats, widths: Integers, best: Any, nothing: float) -> Floats:

@@ -4,12 +4,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fedsift.data.federation import local_only
 from fedsift.errors import ParameterError
 from fedsift.methods.base import MethodSelector, number_or_auto, params_of
-from fedsift.methods.checks import ResultNeeds, SetupNeeds, class_minimum, targets_here
+from fedsift.methods.checks import ResultNeeds, SetupNeeds, class_minimum
 from fedsift.methods.execution import (
     build_result,
     history_of,
@@ -17,8 +15,14 @@ from fedsift.methods.execution import (
     policies_for,
     refuse_too_much,
 )
-from fedsift.methods.stepwise import METHOD, coordinator, horizontal_messages, label_holder
-from fedsift.methods.stepwise.messages import AUTO, Params, messages_used
+from fedsift.methods.stepwise import (
+    METHOD,
+    coordinator,
+    horizontal_messages,
+    label_holder,
+    messages,
+)
+from fedsift.methods.stepwise.messages import ALL, AUTO, FDR, Params
 from fedsift.methods.stepwise.report import name_steps
 from fedsift.privacy.draws import private_seed
 
@@ -29,8 +33,9 @@ class StepwiseSelector(MethodSelector, method=METHOD):
     A copy of a selected feature adds nothing, so near copies do not fill the list. By default the
     features that the label holder has are there from the start, and the selection stops when the
     best remaining feature explains no more than shuffled labels let expect. For parties with
-    different columns of the same rows. Categories become one column each, a missing number is the
-    mean and a column of its own.
+    different columns of the same rows, or different rows of the same columns (give ``fit`` a
+    horizontal :class:`~fedsift.Federation`). Categories become one column each, a missing number is
+    the mean and a column of its own.
 
     Attributes
     ----------
@@ -41,7 +46,8 @@ class StepwiseSelector(MethodSelector, method=METHOD):
     ranking_ : ndarray of int of shape (n_features,)
         Added features in their order from 1, then those that were kept, then all others.
     added_ : list of (str, str)
-        Party and name of the features that were added, in order.
+        Party and name of the features that were added, in order; the party is ``all`` where
+        parties have different rows.
     gains_ : dict of str to (float, float)
         What all columns of a party together add to those that were kept, as a share of the
         variance of the label, and its standard error.
@@ -68,6 +74,7 @@ class StepwiseSelector(MethodSelector, method=METHOD):
         ridge=None,
         keep_own=True,
         adjust=(),
+        fdr=0.1,
         checkpoint=None,
         parties=2,
         he="auto",
@@ -80,6 +87,7 @@ class StepwiseSelector(MethodSelector, method=METHOD):
         self.ridge = ridge
         self.keep_own = keep_own
         self.adjust = adjust
+        self.fdr = fdr
         self.checkpoint = checkpoint
         self.parties = parties
         self.he = he
@@ -90,17 +98,18 @@ class StepwiseSelector(MethodSelector, method=METHOD):
     def keep_result(self, prepared, outcome, facts):
         """Fitted attributes in the order of the original columns."""
         federation, found = prepared.federation, outcome.value
-        names = {party: known["names"] for party, known in facts if known.get("names")}
-        remarks = [remark for _, known in facts for remark in known.get("remarks", ())]
         if federation.setting == "horizontal":
-            columns = list(next(iter(federation.tables.values())).feature_names)
-            names = dict.fromkeys((*federation.tables, coordinator.ALL), columns)
+            names = {ALL: list(next(iter(federation.tables.values())).feature_names)}
+            steps = name_steps(found.steps, names)
             found = coordinator.for_parties(found, tuple(federation.tables))
-            outcome = replace(outcome, value=found)
-        steps = name_steps(found.steps, names)
-        result = self._result(federation, prepared, outcome, names, steps, remarks)
+            names = dict.fromkeys(federation.tables, names[ALL])
+        else:
+            names = {party: known["names"] for party, known in facts if known["names"]}
+            steps = name_steps(found.steps, names)
+        remarks = [remark for _, known in facts for remark in known.get("remarks", ())]
+        result = self._result(federation, prepared, outcome, found, names, steps, remarks)
         self._keep_selection(federation, result)
-        added = [(s["party"], s["feature"]) for s in steps if s["step"] == "add"]
+        added = [(s.get("party", ALL), s["feature"]) for s in steps if s["step"] == "add"]
         self.added_ = list(dict.fromkeys(added))
         self.gains_ = dict(found.gains)
         self.n_features_to_select_ = len(self.added_)
@@ -108,57 +117,30 @@ class StepwiseSelector(MethodSelector, method=METHOD):
     def _prepare(self, X, y=None, *, simulated=False):
         """Federation, nodes and parameters; every check that needs no message."""
         given = self._checked()
-        federation = self._federate(X, y)
+        federation = self._federate(X, y, horizontal=self._splits_rows())
         self._check_federation(federation)
         refuse_too_much(self.policy, federation)
-        policies = policies_for(self.policy, federation.parties)
-        own = federation.tables.get(federation.label_holder)
+        policies = policies_for(self.policy, (*federation.parties, "coordinator"))
+        vertical = federation.setting == "vertical"
+        own = federation.tables.get(federation.label_holder) if vertical else None
         adjust = self._adjusted(federation)
-        rows = federation.setting == "horizontal"
-        n_own = 0 if own is None or rows else own.n_columns
-        n_kept = n_own if self.keep_own and not rows else len(adjust)
-        n_candidates = federation.n_features - n_kept
+        n_own = 0 if own is None else own.n_columns
+        n_kept = n_own if vertical and self.keep_own else len(adjust)
         params = params_of(
             Params,
             given | {"adjust": adjust},
-            n_features_to_select=_wanted(given["n_features_to_select"], n_candidates),
+            n_features_to_select=_wanted(
+                given["n_features_to_select"], federation.n_features - n_kept
+            ),
             scheme=self._scheme(),
             min_class_size=class_minimum(policies, federation),
-            numeric_label=any(target.kind == "numbers" for target in targets_here(federation)),
-            own_columns=n_own > 0,
+            numeric_label=vertical and federation.target.kind == "numbers",
+            own_columns=own is not None,
             seed=private_seed(self._seed(), simulated=simulated),
         )
-        if rows:
-            return self._prepare_horizontal(federation, params)
-        return self._prepare_vertical(federation, params)
-
-    def _prepare_horizontal(self, federation, params):
-        columns = next(iter(federation.tables.values())).feature_names
-        nodes = coordinator.build_nodes(
-            federation.tables,
-            federation.targets,
-            params,
-            [columns.index(name) for name in params.adjust],
-            self._checkpoints(),
-        )
-        return self._prepared(
-            federation,
-            params,
-            coordinator.PROTOCOL,
-            nodes,
-            horizontal_messages.messages_used(params.min_class_size),
-            notes=(
-                "Sums travel under pairwise one-time masks; no homomorphic encryption is needed.",
-            ),
-        )
-
-    def _check_labels(self, prepared, smallest):
-        """Of one label holder; labels of parties with different rows are added up first."""
-        if prepared.federation.setting == "vertical":
-            super()._check_labels(prepared, smallest)
-
-    def _wanted(self):
-        return SetupNeeds(common_words=True)
+        if vertical:
+            return self._prepare_vertical(federation, params)
+        return self._prepare_horizontal(federation, params)
 
     def _prepare_vertical(self, federation, params):
         nodes = label_holder.build_nodes(
@@ -175,30 +157,62 @@ class StepwiseSelector(MethodSelector, method=METHOD):
             params,
             label_holder.PROTOCOL,
             nodes,
-            messages_used(params, n_holders),
+            messages.messages_used(params, n_holders),
             notes=(self._encryption_note(params, "columns and labels"),),
         )
 
+    def _prepare_horizontal(self, federation, params):
+        if params.knockoffs:
+            raise ParameterError(
+                "n_features_to_select='fdr', and parties have different rows.",
+                "A party makes knockoffs of whole columns, and has a part of the rows alone.",
+                "Use 'auto' or a number.",
+            )
+        columns = next(iter(federation.tables.values())).feature_names
+        nodes = coordinator.build_nodes(
+            federation.tables,
+            federation.targets,
+            params,
+            [columns.index(name) for name in params.adjust],
+            self._checkpoints(),
+        )
+        return self._prepared(
+            federation,
+            params,
+            coordinator.PROTOCOL,
+            nodes,
+            horizontal_messages.messages_used(params.min_class_size),
+            notes=("Sums travel under pairwise masks; no homomorphic encryption is needed.",),
+        )
+
+    def _check_labels(self, prepared, smallest):
+        """Classes of parties with different rows are added up first, by the method itself."""
+        if prepared.federation.setting == "vertical":
+            super()._check_labels(prepared, smallest)
+
     def _adjusted(self, federation):
-        """Covariates, which are features of the label holder."""
+        """Covariates: features of the label holder, or of all parties."""
         given = self.adjust
         names = (given,) if isinstance(given, str) else tuple(map(str, given))
         for party, table in local_only(federation.tables).items():
             unknown = [name for name in names if name not in table.feature_names]
-            if unknown and (party == federation.label_holder or federation.setting != "vertical"):
+            if unknown and party == (federation.label_holder or party):
                 raise ParameterError(
                     f"adjust names {unknown[0]!r}, which is no feature of {party!r}.",
-                    "Features to start with belong to the party with the label.",
+                    "Features to start with belong to the party with the label, or to all.",
                     "Correct the name, or leave it out.",
                 )
         return names
 
+    def _wanted(self):
+        return SetupNeeds(common_words=True)
+
     def _asked(self, setting):
         return ResultNeeds(order=setting == "vertical")
 
-    def _result(self, federation, prepared, outcome, names, steps, remarks):
+    def _result(self, federation, prepared, outcome, found, names, steps, remarks):
         """Join what the parties keep for themselves; in a simulation all are at home here."""
-        found, params = outcome.value, prepared.params
+        params = prepared.params
         gains = {party: gain for party, (gain, _) in found.gains.items()}
         errors = {party: error for party, (_, error) in found.gains.items()}
         history = [*steps, {"standard_errors": errors}] if errors else steps
@@ -232,5 +246,7 @@ def _wanted(given, n_candidates):
     """How many features to add; nothing where there is nothing to add."""
     if n_candidates == 0:
         return 0
+    if given == FDR:
+        return FDR
     number = number_or_auto(given, n_candidates)
     return AUTO if number is None else number
