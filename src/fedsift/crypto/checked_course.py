@@ -134,45 +134,54 @@ class CheckedParty:
 
     def take_secret(self, at: KeyedParty, sealed: Ciphertexts) -> None:
         """Open the dealt secret."""
-        if self._checks is not None or not self._publics:
+        if self._checks is not None:
             raise not_due("another secret than the one that was dealt")
+        self._agreed()
         dealer = min(self._publics)
         secret = receive(sealed, self._key, at, dealer, self._publics[dealer])
         self._checks = CheckedSums(secret, first=False)
 
-    def answer(self, course: CheckedCourse, counts: Integers) -> Words:
-        """This party's part of what is due, under masks."""
-        request, checks = course.request, self._checked()
-        if isinstance(request, Compare):
-            residues = checks.hide(counts, request.smallest, course.context)
-        else:
-            residues = checks.with_tag(counts, course.context)
+    def compare(self, counts: Integers, smallest: Integers, context: str) -> Words:
+        """This party's part of a comparison, under masks."""
+        return self._masked(self._checked().hide(counts, smallest, context), context)
+
+    def open(self, counts: Integers, context: str) -> Words:
+        """This party's counts, and its part of their tag, under masks."""
+        return self._masked(self._checked().with_tag(counts, context), context)
+
+    def give(self, values: Sequence[int] | Integers, context: str, limbs: int = 1) -> Words:
+        """Whole numbers under masks, whose sum only the collector learns."""
+        if self._open:
+            return to_limbs(values, limbs)
+        return self._agreed().mask(values, context, limbs)
+
+    def check_small(
+        self, small: Answer, proofs: Answer, smallest: Integers, context: str
+    ) -> npt.NDArray[np.bool_]:
+        """Which counts are small, if it is proved for all that are not."""
+        flags = small.astype(np.bool_)
+        pairs = unpack(proofs.astype(np.uint64)).reshape(2, -1)
+        self._checked().check_small(flags, pairs, smallest, context)
+        return flags
+
+    def check_totals(self, totals: Answer, n_totals: int, context: str) -> Integers:
+        """Totals without their tag, if they are those of all parties."""
+        numbers = totals.astype(np.int64)
+        if numbers.shape != (n_totals + 1,):
+            raise not_due("another number of totals")
+        self._checked().check(numbers[:-1], int(numbers[-1]), context)
+        return numbers[:-1]
+
+    def _masked(self, residues: Integers, context: str) -> Words:
+        """Numbers modulo a prime, whose sum is wanted modulo it too."""
         if self._open:
             return pack((residues % PRIME).astype(np.uint64))
-        assert self._masks is not None  # noqa: S101 - the secret comes after the masks
-        return pack(self._masks.mask_modulo(residues, course.context, PRIME))
+        return pack(self._agreed().mask_modulo(residues, context, PRIME))
 
-    def give(self, values: Integers, context: str) -> Words:
-        """Whole numbers under masks, whose sum only the collector learns."""
-        self._checked()
-        if self._open:
-            return to_limbs(values, 1)
-        assert self._masks is not None  # noqa: S101 - the secret comes after the masks
-        return self._masks.mask(values, context)
-
-    def check(self, course: CheckedCourse, totals: Answer, small: Answer, proofs: Answer) -> Answer:
-        """The answer to what was due, if it is that of all parties."""
-        request, checks = course.request, self._checked()
-        if isinstance(request, Compare):
-            flags = small.astype(np.bool_)
-            pairs = unpack(proofs.astype(np.uint64)).reshape(2, -1)
-            checks.check_small(flags, pairs, request.smallest, course.context)
-            return flags
-        numbers = totals.astype(np.int64)
-        if not isinstance(request, Open) or numbers.shape != (request.n_totals + 1,):
-            raise not_due("another number of totals")
-        checks.check(numbers[:-1], int(numbers[-1]), course.context)
-        return numbers[:-1]
+    def _agreed(self) -> PairwiseMasks:
+        if self._masks is None:
+            raise not_due("numbers before keys")
+        return self._masks
 
     def _checked(self) -> CheckedSums:
         if self._checks is None:
@@ -180,29 +189,20 @@ class CheckedParty:
         return self._checks
 
 
-@dataclass(frozen=True, eq=False)
-class News:
-    """An answer, and what convinces the parties of it."""
-
-    totals: Answer
-    small: Answer
-    proofs: Answer
+def add_opened(parts: Sequence[Words], n_totals: int) -> Integers:
+    """Totals, and behind them their tag, at the collector."""
+    return _sum_modulo(parts)[: n_totals + 1]
 
 
-NO_NEWS = News(np.empty(0), np.empty(0), np.empty(0))
+def add_compared(parts: Sequence[Words], smallest: Integers) -> tuple[npt.NDArray[np.bool_], Words]:
+    """Which counts are small, and what convinces the parties of it."""
+    hidden = _sum_modulo(parts)
+    small = small_counts(hidden, smallest)
+    return small, pack(prove_not_small(hidden, small, smallest).ravel())
 
 
-def add_up(request: Request, parts: Sequence[Words]) -> tuple[Answer, News]:
-    """What all parties' parts come to, at the collector."""
-    total = unmask_modulo([unpack(part) for part in parts], PRIME) % PRIME
-    none = np.empty(0)
-    if isinstance(request, Open):
-        totals = total[: request.n_totals + 1]
-        return totals[:-1], News(totals, none, none)
-    assert isinstance(request, Compare)  # noqa: S101 - sums of others are not checked
-    small = small_counts(total, request.smallest)
-    proofs = prove_not_small(total, small, request.smallest)
-    return small, News(none, small, pack(proofs.ravel()))
+def _sum_modulo(parts: Sequence[Words]) -> Integers:
+    return unmask_modulo([unpack(part) for part in parts], PRIME) % PRIME
 
 
 def not_due(what: str) -> ParameterError:

@@ -10,6 +10,7 @@ from fedsift.methods.fedsdg import label_holder as fedsdg
 from fedsift.methods.fedsdg.blind import label_holder as blind
 from fedsift.methods.filter import coordinator as filters
 from fedsift.methods.fpso import third_party, votes
+from fedsift.methods.stepwise import coordinator as stepwise
 from fedsift.methods.vfps import leader as vfps
 from fedsift.protocol import MaskedArray
 from helpers.fedsdg import PAPER
@@ -36,6 +37,10 @@ CASES = {
     "moments": (
         filters.Coordinator,
         lambda: rows_of("filter", score="f", n_features_to_select=2),
+    ),
+    "search": (
+        stepwise.Coordinator,
+        lambda: rows_of("stepwise", n_features_to_select=2),
     ),
     "anchors": (
         dcfs.Coordinator,

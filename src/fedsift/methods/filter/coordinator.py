@@ -47,9 +47,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.checked_sums import PRIME, pack, prove_not_small, small_counts, unpack
+from fedsift.crypto.checked_course import add_compared, add_opened
 from fedsift.crypto.identity import addressed
-from fedsift.crypto.masking import unmask_modulo, unmask_sum
+from fedsift.crypto.masking import unmask_sum
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
@@ -179,8 +179,8 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         if isinstance(request, Below):
             ask = self._due(messages.CountsBelow, course)
             counted = await net.ask("member", ask, messages.MaskedCounts)
-            totals = _sum_modulo([reply.residues.array() for reply in counted])
-            totals = totals[: 1 + count_of(request)]
+            parts = [reply.residues.array() for reply in counted]
+            totals = add_opened(parts, count_of(request))
             self._news = (PublicArray.of(totals), _NOTHING, _NOTHING)
             return totals[:-1]
         assert isinstance(request, Sizes | Cells)  # noqa: S101 - totals of others are opened last
@@ -188,10 +188,9 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         first = isinstance(request, Sizes) and not course.step
         kind = messages.SizesWanted if first else messages.CellsWanted
         compared = await net.ask("member", self._due(kind, course), messages.HiddenCounts)
-        hidden = _sum_modulo([reply.residues.array() for reply in compared])
-        small = small_counts(hidden, request.smallest)
-        proofs = prove_not_small(hidden, small, request.smallest)
-        self._news = (_NOTHING, PublicArray.of(small), PublicArray.of(pack(proofs.ravel())))
+        parts = [reply.residues.array() for reply in compared]
+        small, proofs = add_compared(parts, request.smallest)
+        self._news = (_NOTHING, PublicArray.of(small), PublicArray.of(proofs))
         return small
 
     async def _open(self, course: Course, net: Network) -> list[int]:
@@ -223,10 +222,6 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
     def restore(self, saved: State) -> None:
         """Go on after the last answer that all members have."""
         self._answers, self._totals = answers_of_state(saved["answers"]), saved["totals"]
-
-
-def _sum_modulo(parts: Sequence[npt.NDArray[np.uint64]]) -> Integers:
-    return unmask_modulo([unpack(part) for part in parts], PRIME) % PRIME
 
 
 PROTOCOL = Protocol(

@@ -10,13 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.checked_sums import PRIME, CheckedSums, pack, unpack
-from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs
-from fedsift.crypto.shuffle import deal, new_secret, receive
+from fedsift.crypto.checked_course import CheckedParty, not_due
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
-from fedsift.errors import ParameterError
 from fedsift.maths import moments
 from fedsift.methods.checks import check_rows
 from fedsift.methods.filter import features as local
@@ -57,11 +54,8 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         self._table = table
         self._params = params
         self._rows = OwnRows(table, target, params)
-        self._key = MaskingKey.generate()
-        self._masks: PairwiseMasks | None = None
-        self._roster: messages.Roster | None = None
+        self._sums = CheckedParty(open_masks=params.scheme == "plain")
         self._course: Course | None = None
-        self._checks: CheckedSums | None = None
         self._known: list[Answer] = []
         self._answered = -1
         self._chosen: tuple[int, ...] = ()
@@ -76,7 +70,7 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
             check_rows(self._table.n_rows, self._params.min_class_size)
         schema = self._rows.schema(frequencies=self._rows.frequencies)
         return messages.Greeting(
-            self._key.announce(net, net.members("member")),
+            self._sums.announce(net, net.members("member")),
             schema.category_counts,
             schema.n_classes,
             schema.numeric_target,
@@ -86,29 +80,16 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
     @handles(messages.Roster)
     async def meet(self, told: messages.Roster, net: Network) -> messages.CheckSecretDealt:
         """Step 1: agree on a mask with every other member; the first one deals a secret."""
-        self._masks = self._key.make_masks(net, told.keys, net.members("member"))
+        sealed = self._sums.meet(net, told.keys, net.members("member"))
         if told.frequencies and not self._rows.frequencies:
-            raise _not_due("sums of frequencies, and the columns of this party are none")
-        self._roster = told
+            raise not_due("sums of frequencies, and the columns of this party are none")
         self._course = Course(self._rows.schema(frequencies=told.frequencies), self._params)
-        if net.party != _dealer(told):
-            return messages.CheckSecretDealt({})
-        secret = new_secret()
-        self._checks = CheckedSums(secret, first=True)
-        others = {party: key for party, key in told.keys.items() if party != net.party}
-        return messages.CheckSecretDealt(
-            {p: deal(secret, self._key, net, p, key) for p, key in others.items()}
-        )
+        return messages.CheckSecretDealt(sealed)
 
     @handles(messages.CheckSecret)
     async def take_secret(self, told: messages.CheckSecret, net: Network) -> None:
         """Step 1: open the dealt secret; the coordinator that carried it cannot."""
-        assert self._roster is not None  # noqa: S101 - the roster comes first
-        if self._checks is not None:
-            raise _not_due("another secret than the one that was dealt")
-        dealer = _dealer(self._roster)
-        secret = receive(told.sealed, self._key, net, dealer, self._roster.keys[dealer])
-        self._checks = CheckedSums(secret, first=False)
+        self._sums.take_secret(net, told.sealed)
 
     @handles(messages.SizesWanted)
     async def compare_sizes(self, ask: messages.SizesWanted, net: Network) -> messages.HiddenCounts:
@@ -120,8 +101,9 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
     async def counts_below(self, ask: messages.CountsBelow, net: Network) -> messages.MaskedCounts:
         """Step 3: values at or below each threshold."""
         counts = self._rows.count(self._due(ask, Below, net))
-        checks, course = self._checked(), self._walked()
-        return messages.MaskedCounts(self._masked(checks.with_tag(counts, course.context)))
+        return messages.MaskedCounts(
+            MaskedArray.of(self._sums.open(counts, self._walked().context))
+        )
 
     @handles(messages.CellsWanted)
     async def compare_cells(self, ask: messages.CellsWanted, net: Network) -> messages.HiddenCounts:
@@ -181,74 +163,39 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
             course.take(self._checked_answer(ask, course))
             self._remember(course, net)
         if ask.step != course.step or ask.after != course.digest or self._answered >= ask.step:
-            raise _not_due(f"step {ask.step}")
+            raise not_due(f"step {ask.step}")
         if not isinstance(course.request, kind):
-            raise _not_due(type(ask).__name__)
+            raise not_due(type(ask).__name__)
         self._answered = ask.step
         return course.request
 
     def _checked_answer(self, ask: messages.Due, course: Course) -> Answer:
-        checks, request = self._checked(), course.request
+        request, context = course.request, course.context
         if isinstance(request, Sizes | Cells):
-            small = ask.small.array().astype(np.bool_)
-            proofs = unpack(ask.proofs.array().astype(np.uint64)).reshape(2, -1)
-            checks.check_small(small, proofs, request.smallest, course.context)
-            return small
-        totals = ask.totals.array().astype(np.int64)
-        if not isinstance(request, Below) or len(totals) != count_of(request) + 1:
-            raise _not_due("another number of totals")
-        checks.check(totals[:-1], int(totals[-1]), course.context)
-        return totals[:-1]
+            told = (ask.small.array(), ask.proofs.array())
+            return self._sums.check_small(*told, request.smallest, context)
+        n_totals = count_of(request) if isinstance(request, Below) else -1
+        return self._sums.check_totals(ask.totals.array(), n_totals, context)
 
     def _remember(self, course: Course, net: Network) -> None:
         """Write the answer down; in a resumed run it must be the one that came before."""
         place = course.step - 1
         if place < len(self._known):
             if not np.array_equal(self._known[place], course.answers[place]):
-                raise _not_due("to go on with other totals than before the interruption")
+                raise not_due("to go on with other totals than before the interruption")
             return
         self._known = list(course.answers)
         self.add_to_checkpoint(net, answers=answers_as_state(self._known))
 
     def _hidden(self, request: Request) -> MaskedArray:
         assert isinstance(request, Sizes | Cells)  # noqa: S101 - checked by what is due
-        counts, course = self._rows.count(request), self._walked()
-        return self._masked(self._checked().hide(counts, request.smallest, course.context))
-
-    def _masked(self, residues: Integers) -> MaskedArray:
-        """Numbers modulo a prime, whose sum is wanted modulo it too."""
-        assert self._masks is not None  # noqa: S101 - the roster comes first
-        if self._params.scheme == "plain":
-            return MaskedArray.of(pack((residues % PRIME).astype(np.uint64)))
-        masked = self._masks.mask_modulo(residues, self._walked().context, PRIME)
-        return MaskedArray.of(pack(masked))
+        counts, context = self._rows.count(request), self._walked().context
+        return MaskedArray.of(self._sums.compare(counts, request.smallest, context))
 
     def _sealed(self, values: list[int], limbs: int = 1) -> MaskedArray:
-        assert self._masks is not None  # noqa: S101 - the roster comes first
-        if self._params.scheme == "plain":
-            return MaskedArray.of(to_limbs(values, limbs))
-        return MaskedArray.of(self._masks.mask(values, self._walked().context, limbs))
+        return MaskedArray.of(self._sums.give(values, self._walked().context, limbs))
 
     def _walked(self) -> Course:
         if self._course is None:
-            raise _not_due("numbers before keys")
+            raise not_due("numbers before keys")
         return self._course
-
-    def _checked(self) -> CheckedSums:
-        if self._checks is None:
-            raise _not_due("numbers before members share a secret")
-        return self._checks
-
-
-def _dealer(roster: messages.Roster) -> str:
-    """The member that deals the secret, the same for all."""
-    return min(roster.keys)
-
-
-def _not_due(what: str) -> ParameterError:
-    return ParameterError(
-        f"The coordinator asks for {what}.",
-        "Members follow the course of the run themselves, and answer what is due, once.",
-        "Run the same job and the same version at every party; if all do, whoever runs the "
-        "coordinator is lying.",
-    )

@@ -40,13 +40,21 @@ before anything is sent under them (:mod:`fedsift.crypto.identity`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.checked_course import NO_NEWS, CheckedCourse, Give, News, add_up
+from fedsift.crypto.checked_course import (
+    CheckedCourse,
+    Compare,
+    Give,
+    Open,
+    add_compared,
+    add_opened,
+)
 from fedsift.crypto.identity import addressed
 from fedsift.crypto.masking import unmask_sum
 from fedsift.data.table import PartyTable
@@ -63,6 +71,8 @@ from fedsift.protocol.resume import ResumableDriver
 
 Floats = npt.NDArray[np.float64]
 
+_NOTHING = PublicArray.of(np.empty(0))
+
 _REQUESTS: dict[str, tuple[type[messages.Due], type[Any]]] = {
     "sizes": (messages.SizesWanted, messages.HiddenCounts),
     "lengths": (messages.LengthsWanted, messages.MaskedLengths),
@@ -78,7 +88,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
     ) -> None:
         self._params, self._forced = params, frozenset(forced)
         self.keep_checkpoints(checkpoints, "coordinator", params)
-        self._news = NO_NEWS
+        self._news = (_NOTHING, _NOTHING, _NOTHING)
         self._n_told = 0
         self.agreed: Agreed | None = None
 
@@ -103,6 +113,18 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         await self.finish(net)
         return found
 
+    def facts(self) -> dict[str, Any]:
+        """What the result should say about columns that take no part; counts only."""
+        agreed = self.agreed
+        if agreed is None or not agreed.n_rare + agreed.n_leaning:
+            return {}
+        return {
+            "remarks": [
+                f"{agreed.n_rare} categories or missing values of few rows, and {agreed.n_leaning} "
+                "columns that few rows make up, take no part."
+            ]
+        }
+
     async def _agree(self, net: Network) -> Schema:
         """Step 1."""
         greetings = await net.ask("member", messages.Hello(), messages.Greeting)
@@ -124,13 +146,18 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         """Steps 2 to 4: add up one answer, and have its proof ready for the next request."""
         ask, reply = _REQUESTS[course.request.what]
         told = await net.ask("member", self._due(ask, course), reply)
-        answer, self._news = add_up(course.request, [one.residues.array() for one in told])
-        return answer
+        parts, request = [one.residues.array() for one in told], course.request
+        if isinstance(request, Open):
+            totals = add_opened(parts, request.n_totals)
+            self._news = (PublicArray.of(totals), _NOTHING, _NOTHING)
+            return totals[:-1]
+        assert isinstance(request, Compare)  # noqa: S101 - nothing else is answered
+        small, proofs = add_compared(parts, request.smallest)
+        self._news = (_NOTHING, PublicArray.of(small), PublicArray.of(proofs))
+        return small
 
     def _due(self, kind: type[messages.Due], course: CheckedCourse) -> messages.Due:
-        news: News = self._news
-        arrays = (PublicArray.of(one) for one in (news.totals, news.small, news.proofs))
-        return kind(course.step, course.digest, *arrays)
+        return kind(course.step, course.digest, *self._news)
 
     async def _begin_search(
         self, schema: Schema, agreed: Agreed, course: CheckedCourse, net: Network
@@ -172,6 +199,22 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
     def _summed(self, replies: Sequence[Any], size: int) -> Floats:
         parts = [reply.sums.array(shape=(size, 1)) for reply in replies]
         return as_products(unmask_sum(parts))
+
+
+def for_parties(found: Found, parties: Sequence[str]) -> Found:
+    """The same outcome for every party."""
+
+    def same(values: Mapping[str, Any]) -> dict[str, Any]:
+        return dict.fromkeys(parties, values[ALL])
+
+    return replace(
+        found,
+        scores=same(found.scores),
+        ranks=same(found.ranks),
+        p_values=same(found.p_values),
+        q_values=same(found.q_values),
+        selected=same(found.selected),
+    )
 
 
 PROTOCOL = Protocol(name="stepwise", messages=messages.MESSAGES, roles=(Coordinator, Member))

@@ -7,7 +7,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fedsift.crypto.checked_course import CheckedCourse, CheckedParty, Give, not_due
+from fedsift.crypto.checked_course import (
+    Answer,
+    CheckedCourse,
+    CheckedParty,
+    Compare,
+    Give,
+    Open,
+    not_due,
+)
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.methods.checks import check_rows
@@ -109,21 +117,31 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
 
     def _counted(self, ask: messages.Due, what: str) -> MaskedArray:
         course = self._due(ask, what)
-        counts = self._rows.count(course.request, self._agreed, self._params.min_class_size)
-        return MaskedArray.of(self._sums.answer(course, counts))
+        request, smallest = course.request, self._params.min_class_size
+        counts = self._rows.count(request, self._agreed, smallest)
+        if isinstance(request, Compare):
+            return MaskedArray.of(self._sums.compare(counts, request.smallest, course.context))
+        return MaskedArray.of(self._sums.open(counts, course.context))
 
     def _due(self, ask: messages.Due, what: str) -> CheckedCourse:
         """Check the answer to the last request, go on, and see that this one is due, once."""
         course = self._walked()
         if ask.step == course.step + 1 and self._answered == course.step:
-            told = (ask.totals.array(), ask.small.array(), ask.proofs.array())
-            course.take(self._sums.check(course, *told))
+            course.take(self._checked_answer(ask, course))
         if ask.step != course.step or ask.after != course.digest or self._answered >= ask.step:
             raise not_due(f"step {ask.step}")
         if course.request.what != what:
             raise not_due(type(ask).__name__)
         self._answered = ask.step
         return course
+
+    def _checked_answer(self, ask: messages.Due, course: CheckedCourse) -> Answer:
+        request, context = course.request, course.context
+        if isinstance(request, Compare):
+            told = (ask.small.array(), ask.proofs.array())
+            return self._sums.check_small(*told, request.smallest, context)
+        n_totals = request.n_totals if isinstance(request, Open) else -1
+        return self._sums.check_totals(ask.totals.array(), n_totals, context)
 
     def _walked(self) -> CheckedCourse:
         if self._course is None:

@@ -62,7 +62,7 @@ class Params:
 
     n_features_to_select: int | str = AUTO
     criterion: str = "partial"
-    ridge: float = 1.0
+    ridge: float | None = None
     keep_own: bool = True
     adjust: tuple[str, ...] = ()
     fdr: float = 0.1

@@ -132,7 +132,16 @@ def _refuse_leaning(smallest: int) -> None:
 
 
 class OwnRows:
-    """One member's columns and labels, each with its own mean taken off."""
+    """One member's columns and labels, each with its own mean taken off.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (n_rows, n_columns)
+    labels : ndarray of shape (n_rows, n_labels)
+    counts : ndarray of shape (n_counted,)
+        Rows of each category, and rows without each value.
+    sizes : ndarray of shape (n_classes,)
+    """
 
     def __init__(self, table: PartyTable, target: Target) -> None:
         n_classes = target.n_classes if target.kind == "classes" else 0
@@ -143,18 +152,18 @@ class OwnRows:
         self.n_rows = table.n_rows
         raw = [column for feature in table.columns for column in _columns_of(feature)]
         values = np.column_stack(raw) if raw else np.empty((table.n_rows, 0))
-        self._counts = np.nansum(values[:, self.schema.counted], axis=0).astype(np.int64)
-        self._sizes = np.bincount(target.codes, minlength=n_classes) if n_classes else np.empty(0)
-        self._columns = centred(values)
+        self.counts = np.nansum(values[:, self.schema.counted], axis=0).astype(np.int64)
+        self.sizes = np.bincount(target.codes, minlength=n_classes) if n_classes else np.empty(0)
+        self.columns = centred(values)
         # The last class says what all others leave.
         labels = np.eye(n_classes)[target.codes][:, :-1] if n_classes else target.values[:, None]
-        self._labels = centred(labels)
+        self.labels = centred(labels)
 
     def count(self, request: Request, agreed: Agreed, smallest: int) -> Integers:
         """This member's part of an answer that all members learn or compare."""
         if request.what == "sizes":
-            rest = self.n_rows - self._counts
-            return np.concatenate([self._sizes, self._counts, rest]).astype(np.int64)
+            rest = self.n_rows - self.counts
+            return np.concatenate([self.sizes, self.counts, rest]).astype(np.int64)
         if request.what == "lengths":
             return np.array([self.n_rows, *self._length_parts(agreed)], dtype=np.int64)
         opened = self._opened(agreed)
@@ -163,7 +172,7 @@ class OwnRows:
 
     def label_products(self, agreed: Agreed, n_copies: int, rng: np.random.Generator) -> Integers:
         """Products with the labels, of the labels, and with labels in random orders."""
-        columns, labels = self.scaled(agreed), self._labels
+        columns, labels = self.scaled(agreed), self.labels
         length = agreed.n_rows if self.schema.n_classes else agreed.lengths[-1]
         labels = labels / np.sqrt(length) if length > 0 else np.zeros_like(labels)
         shuffled = [columns.T @ labels[rng.permutation(len(labels))] for _ in range(n_copies)]
@@ -178,11 +187,11 @@ class OwnRows:
     def scaled(self, agreed: Agreed) -> Floats:
         """Columns that are kept, with length 1 over all members."""
         lengths = agreed.lengths[:-1][agreed.kept]
-        return np.asarray(self._columns[:, agreed.kept] / np.sqrt(lengths))
+        return np.asarray(self.columns[:, agreed.kept] / np.sqrt(lengths))
 
     def _opened(self, agreed: Agreed) -> Floats:
-        columns = self._columns[:, agreed.opened[:-1]]
-        return np.column_stack([columns, self._labels]) if agreed.opened[-1] else columns
+        columns = self.columns[:, agreed.opened[:-1]]
+        return np.column_stack([columns, self.labels]) if agreed.opened[-1] else columns
 
     def _length_parts(self, agreed: Agreed) -> list[int]:
         mask = (1 << _PART_BITS) - 1

@@ -20,7 +20,8 @@ PARAMETERS = {
     "n_features_to_select": N_FEATURES.but(
         "How many features to add: a number, or a share of those that can be added. ``auto`` stops "
         "when shuffled labels explain as much in one of twenty tries. ``fdr`` keeps features that "
-        "enter before made-up columns like them, so that at most a share of ``fdr`` is false.",
+        "enter before made-up columns like them, so that at most a share of ``fdr`` is false; for "
+        "parties with different columns.",
         accepts=(accept_words("auto", "fdr"), accept_whole(), accept_share()),
     ),
     "fdr": Parameter(
@@ -35,8 +36,10 @@ PARAMETERS = {
     ),
     "ridge": Parameter(
         "0 compares partial statistics as they are, large numbers compare features one by one; in "
-        "between, chance is fitted less where rows are few. Reported statistics have no ridge.",
+        "between, chance is fitted less where rows are few. By default columns over rows, at "
+        "most 1. Reported statistics have no ridge.",
         accept_number(0.0),
+        optional=True,
     ),
     "keep_own": Parameter(
         "Start with all features of the label holder: others are selected by what they add to "

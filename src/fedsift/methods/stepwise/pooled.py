@@ -13,10 +13,15 @@ import numpy.typing as npt
 from fedsift.data import Federation
 from fedsift.methods.base import number_or_auto
 from fedsift.methods.stepwise.columns import label_columns, make_design, shuffle_rows
+from fedsift.methods.stepwise.coordinator import for_parties
 from fedsift.methods.stepwise.forward import ForwardSearch
-from fedsift.methods.stepwise.messages import AUTO, Params
+from fedsift.methods.stepwise.member import copies_of
+from fedsift.methods.stepwise.messages import ALL, AUTO, Params
+from fedsift.methods.stepwise.own_rows import OwnRows
 from fedsift.methods.stepwise.selection import Features, Found, Selection
 from fedsift.protocol.policy import SMALLEST_CLASS
+
+Floats = npt.NDArray[np.float64]
 
 
 def search_pooled(
@@ -48,10 +53,56 @@ def search_pooled(
         ridge=params.ridge,
     )
     features = Features({p: d.widths for p, d in designs.items()}, {holder: kept})
-    for column in range(columns.shape[1]):
-        if features.is_kept(column):
-            search.add(column, columns.T @ columns[:, column], forced=True)
     selection = Selection(search, features, params.n_features_to_select, params.level, n_copies)
+    return _search(selection, columns)
+
+
+def search_rows(
+    federation: Federation, params: Params, forced: frozenset[int] = frozenset()
+) -> Found:
+    """The search of a horizontal run, with all rows in one place and means per site taken off."""
+    sites = [
+        OwnRows(table, target)
+        for party, table in federation.tables.items()
+        if (target := federation.targets[party]) is not None
+    ]
+    columns = np.concatenate([site.columns for site in sites])
+    labels = np.concatenate([site.labels for site in sites])
+    widths, smallest = sites[0].schema.widths, params.min_class_size
+    lengths = (columns**2).sum(axis=0)
+    kept = (lengths > 0) & ((columns**2).max(axis=0) * smallest <= lengths)
+    counts = sum(site.counts for site in sites)
+    few = np.minimum(counts, len(columns) - counts)
+    kept[sites[0].schema.counted] &= few >= smallest
+    columns = columns[:, kept] / np.sqrt(lengths[kept])
+    rng = np.random.default_rng(params.seed)
+    n_copies = copies_of(params)
+    copies = [
+        columns.T @ np.concatenate([s.labels[rng.permutation(s.n_rows)] for s in sites])
+        for _ in range(n_copies)
+    ]
+    search = ForwardSearch(
+        columns.T @ labels,
+        np.ones(columns.shape[1]),
+        len(columns),
+        shuffled=np.stack(copies) if copies else None,
+        ridge=params.ridge,
+        n_means=len(sites),
+        label_gram=labels.T @ labels,
+    )
+    by_feature = np.add.reduceat(kept, np.cumsum(widths) - widths).astype(np.int64)
+    features = Features({ALL: by_feature}, {ALL: forced})
+    return _search(
+        Selection(search, features, params.n_features_to_select, params.level, n_copies), columns
+    )
+
+
+def _search(selection: Selection, columns: Floats) -> Found:
+    """Take in what is kept, then go on to the end."""
+    search = selection.search
+    for column in range(columns.shape[1]):
+        if selection.features.is_kept(column):
+            search.add(column, columns.T @ columns[:, column], forced=True)
     while (best := selection.next_column()) is not None:
         search.add(best, columns.T @ columns[:, best])
     return selection.finish()
@@ -61,9 +112,11 @@ def select_pooled(
     federation: Federation, given: Mapping[str, Any], seed: int
 ) -> npt.NDArray[np.bool_]:
     """The same features, selected in the open; shuffled labels are others."""
-    holder = federation.label_holder
+    holder, rows = federation.label_holder, federation.setting == "horizontal"
+    holder = federation.parties[0] if rows else holder
     own = federation.tables[holder].feature_names if holder in federation.tables else ()
-    names = own if given["keep_own"] else [str(name) for name in given["adjust"]]
+    adjust = (given["adjust"],) if isinstance(given["adjust"], str) else given["adjust"]
+    names = own if given["keep_own"] and not rows else [str(name) for name in adjust]
     kept = frozenset(own.index(name) for name in names)
     n_candidates = federation.n_features - len(kept)
     wanted = number_or_auto(given["n_features_to_select"], n_candidates) if n_candidates else 0
@@ -73,7 +126,10 @@ def select_pooled(
         min_class_size=SMALLEST_CLASS,
         seed=seed,
     )
-    found = search_pooled(federation, params, kept)
+    if rows:
+        found = for_parties(search_rows(federation, params, kept), federation.parties)
+    else:
+        found = search_pooled(federation, params, kept)
     return federation.original_support(
         {
             party: [federation.tables[party].feature_names[i] for i in chosen]

@@ -4,12 +4,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fedsift.data.federation import local_only
 from fedsift.errors import ParameterError
 from fedsift.methods.base import MethodSelector, number_or_auto, params_of
-from fedsift.methods.checks import ResultNeeds, class_minimum
+from fedsift.methods.checks import ResultNeeds, SetupNeeds, class_minimum
 from fedsift.methods.execution import (
     build_result,
     history_of,
@@ -73,7 +71,7 @@ class StepwiseSelector(MethodSelector, method=METHOD):
         *,
         n_features_to_select="auto",
         criterion="partial",
-        ridge=1.0,
+        ridge=None,
         keep_own=True,
         adjust=(),
         fdr=0.1,
@@ -100,13 +98,14 @@ class StepwiseSelector(MethodSelector, method=METHOD):
     def keep_result(self, prepared, outcome, facts):
         """Fitted attributes in the order of the original columns."""
         federation, found = prepared.federation, outcome.value
+        remarks = [remark for _, known in facts for remark in known.get("remarks", ())]
         if federation.setting == "horizontal":
             names = {ALL: list(next(iter(federation.tables.values())).feature_names)}
-            steps, remarks = name_steps(found.steps, names), []
-            names, found = dict.fromkeys(federation.tables, names[ALL]), _for_all(found, federation)
+            steps = name_steps(found.steps, names)
+            names = dict.fromkeys(federation.tables, names[ALL])
+            found = coordinator.for_parties(found, tuple(federation.tables))
         else:
             names = {party: known["names"] for party, known in facts if known["names"]}
-            remarks = [remark for _, known in facts for remark in known["remarks"]]
             steps = name_steps(found.steps, names)
         result = self._result(federation, prepared, outcome, found, names, steps, remarks)
         self._keep_selection(federation, result)
@@ -135,13 +134,50 @@ class StepwiseSelector(MethodSelector, method=METHOD):
             ),
             scheme=self._scheme(),
             min_class_size=class_minimum(policies, federation),
-            numeric_label=vertical and federation.target.kind == "numbers",
+            numeric_label=any(
+                target is not None and target.kind == "numbers"
+                for target in (federation.target, *federation.targets.values())
+            ),
             own_columns=own is not None,
             seed=private_seed(self._seed(), simulated=simulated),
         )
         if vertical:
             return self._prepare_vertical(federation, params)
+        if params.knockoffs:
+            raise ParameterError(
+                'n_features_to_select="fdr" with parties that have different rows.',
+                "Knockoffs are made of all rows of a column, which one party has.",
+                'Use "auto" or a number.',
+            )
         return self._prepare_horizontal(federation, params)
+
+    def _prepare_horizontal(self, federation, params):
+        columns = next(iter(federation.tables.values())).feature_names
+        nodes = coordinator.build_nodes(
+            federation.tables,
+            federation.targets,
+            params,
+            [columns.index(name) for name in params.adjust],
+            self._checkpoints(),
+        )
+        return self._prepared(
+            federation,
+            params,
+            coordinator.PROTOCOL,
+            nodes,
+            horizontal_messages.messages_used(params.min_class_size),
+            notes=(
+                "Sums travel under pairwise one-time masks; no homomorphic encryption is needed.",
+            ),
+        )
+
+    def _check_labels(self, prepared, smallest):
+        """Of one label holder; labels of parties with different rows are added up first."""
+        if prepared.federation.setting == "vertical":
+            super()._check_labels(prepared, smallest)
+
+    def _wanted(self):
+        return SetupNeeds(common_words=True)
 
     def _prepare_vertical(self, federation, params):
         nodes = label_holder.build_nodes(
@@ -161,29 +197,6 @@ class StepwiseSelector(MethodSelector, method=METHOD):
             messages.messages_used(params, n_holders),
             notes=(self._encryption_note(params, "columns and labels"),),
         )
-
-    def _prepare_horizontal(self, federation, params):
-        columns = next(iter(federation.tables.values())).feature_names
-        nodes = coordinator.build_nodes(
-            federation.tables,
-            federation.targets,
-            params,
-            [columns.index(name) for name in params.adjust],
-            self._checkpoints(),
-        )
-        return self._prepared(
-            federation,
-            params,
-            coordinator.PROTOCOL,
-            nodes,
-            horizontal_messages.messages_used(params.min_class_size),
-            notes=("Sums travel under pairwise masks; no homomorphic encryption is needed.",),
-        )
-
-    def _check_labels(self, prepared, smallest):
-        """Classes of parties with different rows are added up first, by the method itself."""
-        if prepared.federation.setting == "vertical":
-            super()._check_labels(prepared, smallest)
 
     def _adjusted(self, federation):
         """Covariates: features of the label holder, or of all parties."""
@@ -220,13 +233,6 @@ class StepwiseSelector(MethodSelector, method=METHOD):
             seed=params.seed,
             warnings=tuple(remarks),
         )
-
-
-def _for_all(found, federation):
-    """What holds for all members, once for each of them."""
-    fields = ("scores", "ranks", "p_values", "q_values", "selected")
-    told = {name: getattr(found, name)[ALL] for name in fields}
-    return replace(found, **{n: dict.fromkeys(federation.tables, v) for n, v in told.items()})
 
 
 def _by_name(found, names):
