@@ -228,6 +228,53 @@ def test_covariates_are_in_from_the_start():
         fs.StepwiseSelector(adjust="d", **settings).fit(federation)
 
 
+class TestFalseDiscoveries:
+    def many(self, seed, n_rows=800, n_columns=40, n_true=12):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n_rows, n_columns))
+        true = rng.choice(n_columns, n_true, replace=False)
+        y = (X[:, true].sum(axis=1) * 0.3 + rng.normal(size=n_rows) > 0).astype(int)
+        return X, y, {f"x{i}" for i in true}
+
+    def test_the_rate_is_kept_and_causes_are_found(self):
+        shares, powers = [], []
+        for seed in range(20):
+            X, y, true = self.many(seed)
+            federation = fs.split_vertical(X, y, 3, label_holder=None, random_state=seed)
+            selector = fs.StepwiseSelector(
+                n_features_to_select="fdr", fdr=0.2, random_state=seed, **PLAIN
+            ).fit(federation)
+            found = {name for _, name in selector.added_}
+            shares.append(len(found - true) / max(1, len(found)))
+            powers.append(len(found & true) / len(true))
+        assert np.mean(shares) < 0.2 + 2 * np.std(shares) / 20**0.5
+        assert np.mean(powers) > 0.8
+
+    def test_plain_and_secure_select_the_same(self):
+        X, y, _ = self.many(1, n_rows=200, n_columns=6, n_true=3)
+        federation = fs.split_vertical(X, y, 2, random_state=0)
+        settings = {"n_features_to_select": "fdr", "fdr": 0.5, "random_state": 0}
+        runs = [fs.StepwiseSelector(**settings, **one).fit(federation) for one in ({}, PLAIN)]
+        assert runs[0].added_ == runs[1].added_
+        np.testing.assert_allclose(runs[0].scores_, runs[1].scores_, rtol=1e-6, atol=1e-9)
+
+    def test_own_columns_that_are_kept_have_no_knockoffs(self):
+        X, y, _ = self.many(2, n_rows=300, n_columns=12)
+        federation = fs.split_vertical(X, y, 3, random_state=0)
+        for keep_own in (True, False):
+            selector = fs.StepwiseSelector(
+                n_features_to_select="fdr", fdr=0.5, keep_own=keep_own, random_state=0, **PLAIN
+            ).fit(federation)
+            own = {name for party, name in selector.added_ if party == "party-1"}
+            assert not own if keep_own else selector.added_
+
+    def test_different_rows_are_refused(self):
+        X, y, _ = self.many(3, n_rows=90)
+        federation = fs.split_horizontal(X, y, 3, random_state=0)
+        with pytest.raises(ParameterError, match="different rows"):
+            fs.StepwiseSelector(n_features_to_select="fdr").fit(federation)
+
+
 class TestGains:
     def test_the_standard_error_is_that_of_other_rows(self):
         """Over many tables the spread of the gain is what the error says."""
@@ -352,8 +399,8 @@ class TestRefused:
 
     def test_products_that_columns_cannot_have(self, federation):
         def longer(nodes):
-            design = nodes["party-1"][0]._design()
-            object.__setattr__(design, "values", 3 * design.values)
+            holder = nodes["party-1"][0]
+            holder._columns = 3 * holder._values()
 
         with pytest.raises(PartyFailed, match="party-1"):
             self.run(federation, longer, own_columns=False)

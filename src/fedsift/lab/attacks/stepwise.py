@@ -78,6 +78,7 @@ def _three(seed: int, n_rows: int = 200) -> Federation:
 
 def _run(federation: Federation, **settings: Any) -> Stage:
     """A run whose settings no estimator has."""
+    assert federation.target is not None  # noqa: S101 - the bank has the label
     params = Params(n_features_to_select=1, own_columns=False, seed=0, **settings)
     nodes = label_holder.build_nodes(
         federation.tables, _BANK, federation.target, federation.n_rows, params

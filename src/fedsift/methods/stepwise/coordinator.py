@@ -72,6 +72,7 @@ from fedsift.protocol.resume import ResumableDriver
 Floats = npt.NDArray[np.float64]
 
 _NOTHING = PublicArray.of(np.empty(0))
+
 _REQUESTS: dict[str, tuple[type[messages.Due], type[Any]]] = {
     "sizes": (messages.SizesWanted, messages.HiddenCounts),
     "lengths": (messages.LengthsWanted, messages.MaskedLengths),

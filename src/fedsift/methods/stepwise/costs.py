@@ -12,7 +12,7 @@ from fedsift.costs.counting import Nodes, count_run, extrapolate, sample_federat
 from fedsift.costs.counts import Counts, Expected
 from fedsift.data import Federation
 from fedsift.data.federation import local_only
-from fedsift.methods.stepwise.messages import AUTO, Params
+from fedsift.methods.stepwise.messages import AUTO, FDR, Params
 
 _FEW_ROWS = 100
 _MOST_ROUNDS = 24
@@ -44,6 +44,9 @@ def expect_stepwise(selector: Any, federation: Federation, params: Params) -> Ex
         found.do("prepare", "moment cell", federation.n_rows * federation.n_features)
         return found
 
+    if params.knockoffs:
+        remark = "The data decides how many columns enter; as many are assumed as in pure chance."
+        return Expected(count_run(nodes(FDR)), remarks=(remark,))
     if params.n_features_to_select != AUTO:
         return Expected(count(int(params.n_features_to_select)))
     shuffled = count_run(nodes(AUTO), "products_with_shuffles")

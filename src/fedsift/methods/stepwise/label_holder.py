@@ -109,7 +109,9 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         selection = self._selection(offers, n_copies)
         await self._search(selection, offers, net)
         found = selection.finish(self._gains(offers))
-        await net.tell("feature holder", {p: messages.Selected(found.selected[p]) for p in offers})
+        if offers:
+            told = {p: messages.Selected(found.selected[p]) for p in offers}
+            await net.tell("feature holder", told)
         await self.finish(net)
         return found
 

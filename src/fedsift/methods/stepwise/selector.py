@@ -98,15 +98,15 @@ class StepwiseSelector(MethodSelector, method=METHOD):
     def keep_result(self, prepared, outcome, facts):
         """Fitted attributes in the order of the original columns."""
         federation, found = prepared.federation, outcome.value
+        remarks = [remark for _, known in facts for remark in known.get("remarks", ())]
         if federation.setting == "horizontal":
             names = {ALL: list(next(iter(federation.tables.values())).feature_names)}
             steps = name_steps(found.steps, names)
-            found = coordinator.for_parties(found, tuple(federation.tables))
             names = dict.fromkeys(federation.tables, names[ALL])
+            found = coordinator.for_parties(found, tuple(federation.tables))
         else:
             names = {party: known["names"] for party, known in facts if known["names"]}
             steps = name_steps(found.steps, names)
-        remarks = [remark for _, known in facts for remark in known.get("remarks", ())]
         result = self._result(federation, prepared, outcome, found, names, steps, remarks)
         self._keep_selection(federation, result)
         added = [(s.get("party", ALL), s["feature"]) for s in steps if s["step"] == "add"]
@@ -134,13 +134,50 @@ class StepwiseSelector(MethodSelector, method=METHOD):
             ),
             scheme=self._scheme(),
             min_class_size=class_minimum(policies, federation),
-            numeric_label=vertical and federation.target.kind == "numbers",
+            numeric_label=any(
+                target is not None and target.kind == "numbers"
+                for target in (federation.target, *federation.targets.values())
+            ),
             own_columns=own is not None,
             seed=private_seed(self._seed(), simulated=simulated),
         )
         if vertical:
             return self._prepare_vertical(federation, params)
+        if params.knockoffs:
+            raise ParameterError(
+                'n_features_to_select="fdr" with parties that have different rows.',
+                "Knockoffs are made of all rows of a column, which one party has.",
+                'Use "auto" or a number.',
+            )
         return self._prepare_horizontal(federation, params)
+
+    def _prepare_horizontal(self, federation, params):
+        columns = next(iter(federation.tables.values())).feature_names
+        nodes = coordinator.build_nodes(
+            federation.tables,
+            federation.targets,
+            params,
+            [columns.index(name) for name in params.adjust],
+            self._checkpoints(),
+        )
+        return self._prepared(
+            federation,
+            params,
+            coordinator.PROTOCOL,
+            nodes,
+            horizontal_messages.messages_used(params.min_class_size),
+            notes=(
+                "Sums travel under pairwise one-time masks; no homomorphic encryption is needed.",
+            ),
+        )
+
+    def _check_labels(self, prepared, smallest):
+        """Of one label holder; labels of parties with different rows are added up first."""
+        if prepared.federation.setting == "vertical":
+            super()._check_labels(prepared, smallest)
+
+    def _wanted(self):
+        return SetupNeeds(common_words=True)
 
     def _prepare_vertical(self, federation, params):
         nodes = label_holder.build_nodes(
@@ -161,35 +198,6 @@ class StepwiseSelector(MethodSelector, method=METHOD):
             notes=(self._encryption_note(params, "columns and labels"),),
         )
 
-    def _prepare_horizontal(self, federation, params):
-        if params.knockoffs:
-            raise ParameterError(
-                "n_features_to_select='fdr', and parties have different rows.",
-                "A party makes knockoffs of whole columns, and has a part of the rows alone.",
-                "Use 'auto' or a number.",
-            )
-        columns = next(iter(federation.tables.values())).feature_names
-        nodes = coordinator.build_nodes(
-            federation.tables,
-            federation.targets,
-            params,
-            [columns.index(name) for name in params.adjust],
-            self._checkpoints(),
-        )
-        return self._prepared(
-            federation,
-            params,
-            coordinator.PROTOCOL,
-            nodes,
-            horizontal_messages.messages_used(params.min_class_size),
-            notes=("Sums travel under pairwise masks; no homomorphic encryption is needed.",),
-        )
-
-    def _check_labels(self, prepared, smallest):
-        """Classes of parties with different rows are added up first, by the method itself."""
-        if prepared.federation.setting == "vertical":
-            super()._check_labels(prepared, smallest)
-
     def _adjusted(self, federation):
         """Covariates: features of the label holder, or of all parties."""
         given = self.adjust
@@ -203,9 +211,6 @@ class StepwiseSelector(MethodSelector, method=METHOD):
                     "Correct the name, or leave it out.",
                 )
         return names
-
-    def _wanted(self):
-        return SetupNeeds(common_words=True)
 
     def _asked(self, setting):
         return ResultNeeds(order=setting == "vertical")
