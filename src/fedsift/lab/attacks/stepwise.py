@@ -252,7 +252,7 @@ ATTACKS = (
         runs=(1, 5),
     ),
     Attack(
-        name="marked-row",
+        name="marked-own-column",
         method="stepwise",
         attacker="label holder",
         uses=("OwnProducts",),
@@ -278,7 +278,7 @@ ATTACKS = (
         declared_as=("numeric-scores",),
     ),
     Attack(
-        name="solved-rows",
+        name="as-many-columns",
         method="stepwise",
         attacker="label holder",
         uses=("OwnProducts",),
