@@ -154,6 +154,10 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     commitments : Commitments, optional
         Signatures of all parties on messages, ledger, selection and the rest, for 'fedsift verify';
         missing in results of version 0.1.0.
+    p_values, q_values : dict of party -> feature name -> probability
+        How likely a score at least as good is if the feature tells nothing of the label, and the
+        share of false discoveries among all features that are at least as significant; empty where
+        the method has none. Kept back wherever scores are.
     distance_bits : float, optional
         What owners of keys decrypt is within a statistical distance of ``2**-distance_bits`` of
         what does not depend on others' data, beside the results that the ledger lists; for all
@@ -183,6 +187,8 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     predicted: dict[str, Any] = {}
     commitments: Commitments | None = None
     distance_bits: float | None = None
+    p_values: dict[str, dict[str, float]] = {}
+    q_values: dict[str, dict[str, float]] = {}
 
     @property
     def n_selected(self) -> int:

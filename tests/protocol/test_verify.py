@@ -121,6 +121,8 @@ ALTERED = {
     "selected": {"bank": [], "shop": ["visits"], "store": []},
     "scores": {"bank": {"income": 99.0}},
     "ranking": {},
+    "p_values": {"bank": {"income": 0.001}},
+    "q_values": {"bank": {"income": 0.001}},
     "security": "secure",
     "security_bits": 512,
     "parameters": {"score": "iv"},
@@ -160,6 +162,20 @@ def test_it_says_what_is_covered_and_what_is_not(signed):
     assert found.covered["scores"] == found.covered["disclosures"] == ("bank",)
     told = msgspec.structs.replace(result, predicted={"seconds": 1.0})
     assert verify_result(told, keys).passed
+
+
+def test_a_result_from_before_there_were_p_values_still_verifies(signed):
+    result, keys = signed["horizontal", "sites"]
+    whole = result.commitments.outcome
+    lines = [entry.partition("|")[2].rpartition("|")[0] for entry in whole.entries]
+    assert sum(line.startswith(("p_values|", "q_values|")) for line in lines) == 2
+    plain = json.loads(result.to_json())
+    del plain["p_values"], plain["q_values"]
+
+    read = msgspec.convert(plain, SelectionResult)
+
+    assert (read.p_values, read.q_values) == ({}, {})
+    assert verify_result(read, keys).passed
 
 
 def test_a_part_may_not_be_missing_or_signed_by_another_party(signed):

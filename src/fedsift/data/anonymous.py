@@ -36,6 +36,8 @@ def anonymised(
         },
         scores=_by_party(result.scores, names),
         ranking=_by_party(result.ranking, names),
+        p_values=_by_party(result.p_values, names),
+        q_values=_by_party(result.q_values, names),
         history=tuple(_entry(entry, names) for entry in result.history),
         warnings=tuple(_sentence(text, names) for text in result.warnings),
         steps=tuple(anonymised(step, federation, names) for step in result.steps),

@@ -122,6 +122,8 @@ class StepsRun(ABC):
             last,
             scores={},
             ranking={},
+            p_values={},
+            q_values={},
             history=(),
             warnings=(),
             parameters=parameters,

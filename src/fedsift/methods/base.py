@@ -198,15 +198,16 @@ def number_or_auto(wanted: Any, n_features: int) -> int | None:
 
 
 def scores_in_order(federation, by_party):
-    """Per-feature values of all parties in the original column order."""
-    values = np.empty(federation.n_features)
+    """Per-feature values of all parties in the original column order; NaN where there is none."""
+    values = np.full(federation.n_features, np.nan)
     if federation.setting == "horizontal":
         first = next(iter(federation.tables.values()))
-        common = next(iter(by_party.values()))
-        return np.array([common[name] for name in first.feature_names])
+        common: Any = next(iter(by_party.values()), {})
+        return np.array([common.get(name, np.nan) for name in first.feature_names])
     for party, table in federation.tables.items():
+        own = by_party.get(party, {})
         for name, position in zip(table.feature_names, federation.column_order[party], strict=True):
-            values[position] = by_party[party][name]
+            values[position] = own.get(name, np.nan)
     return values
 
 
@@ -420,10 +421,10 @@ class MethodSelector(FederatedSelector):
         self.support_ = federation.original_support(
             {party: list(names) for party, names in result.selected.items()}
         )
+        self.p_values_ = scores_in_order(federation, result.p_values)
+        self.q_values_ = scores_in_order(federation, result.q_values)
         if result.ranking:
-            self.scores_ = np.full(federation.n_features, np.nan)
-            if result.scores:
-                self.scores_ = scores_in_order(federation, result.scores)
+            self.scores_ = scores_in_order(federation, result.scores)
             self.ranking_ = scores_in_order(federation, result.ranking).astype(int)
 
     @abstractmethod

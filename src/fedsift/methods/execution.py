@@ -224,6 +224,8 @@ def build_result(
     seed: int | None,
     scores: Mapping[str, Mapping[str, float]] | None = None,
     ranking: Mapping[str, Mapping[str, int]] | None = None,
+    p_values: Mapping[str, Mapping[str, float]] | None = None,
+    q_values: Mapping[str, Mapping[str, float]] | None = None,
     participants: Mapping[str, float] | None = None,
     history: Sequence[Mapping[str, Any]] | None = None,
     warnings: Sequence[str] = (),
@@ -264,6 +266,8 @@ def build_result(
         versions=versions(),
         warnings=(*(() if prepared.has_budget else federation.warnings), *warnings),
         distance_bits=run_distance(crypto, traffic.ciphertexts, prepared.security_bits),
+        p_values={party: dict(values) for party, values in (p_values or {}).items()},
+        q_values={party: dict(values) for party, values in (q_values or {}).items()},
     )
 
 
