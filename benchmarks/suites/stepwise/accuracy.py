@@ -61,7 +61,7 @@ def mrmr_order(values: Floats, codes: Codes, n_select: int, seed: int) -> list[i
 
 
 def information_order(values: Floats, codes: Codes, n_select: int, seed: int) -> list[int]:  # noqa: ARG001
-    """``StepwiseSelector(criterion="mrmr")``: mutual information of quantile bins."""
+    """MRMR by mutual information of quantile bins, relevance less mean redundancy."""
     binned = [cut(column, quantile_edges(column, N_BINS)).codes for column in values.T]
     return mrmr.select_open(np.stack(binned, axis=1).astype(np.int64), codes, n_select)
 
