@@ -52,7 +52,7 @@ def seen(outcome, party):
 def test_feature_holders_get_ciphertexts_and_news_of_selected_columns(secure):
     outcome, _ = secure
     assert seen(outcome, "shop") == {
-        "Introduction", "EncryptedLabels", "EncryptedOwn", "ColumnWanted", "MaskedProducts",
+        "Introduction", "EncryptedLabels", "EncryptedOwn", "ColumnWanted", "HiddenProducts",
         "Selected",
     }  # fmt: skip
     assert seen(outcome, "mill") == {
