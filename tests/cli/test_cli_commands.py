@@ -253,7 +253,7 @@ def test_bench_without_a_checkout_says_where_benchmarks_are(monkeypatch, tmp_pat
     "name",
     [
         *("dcfs", "fedsdg", "filters_horizontal", "filters_vertical", "fpso", "interaction"),
-        *("select_then_train", "vfps"),
+        *("select_then_train", "stepwise", "vfps"),
     ],
 )
 def test_the_example_jobs(name, tmp_path):

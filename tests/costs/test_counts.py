@@ -78,6 +78,12 @@ EXACT = {
     "pooled gini": (fs.FilterSelector("gini", n_features_to_select=3), horizontal(300, 5)),
     "pooled f": (fs.FilterSelector("f", n_features_to_select=3), horizontal(300, 5)),
     "interaction": (fs.InteractionSelector(n_features_to_select=3), vertical(200, 12)),
+    "stepwise": (fs.StepwiseSelector(n_features_to_select=2), vertical(200, 9, parties=3)),
+    "stepwise under Paillier": (
+        fs.StepwiseSelector(n_features_to_select=1, he="paillier"),
+        vertical(40, 4),
+    ),
+    "stepwise over rows": (fs.StepwiseSelector(n_features_to_select=3), horizontal(300, 5)),
     "participants": (
         fs.VFPSSelector(n_participants=2, n_queries=40, n_groups=4),
         vertical(400, 8, 4),

@@ -21,8 +21,8 @@ from helpers.flare import HORIZONTAL, PARTIES, POLICIES
 LIMIT_SECONDS = 300.0
 """No wait needs a tenth of this on an idle machine; it only keeps a broken run from hanging."""
 
-MOST_JOBS = 20
-"""Every attempt is a job of its own, and the tables are small."""
+REPEATED = {"max_jobs_per_table": 20, "min_row_change": 0}
+"""Every attempt is a job of its own, tables are small, and a run must notice by itself that a cell changed."""
 
 _POLL_SECONDS, _PROCESS_POLL_SECONDS = 0.01, 0.2
 _LOG_LINES = 25
@@ -37,7 +37,7 @@ class Run:
         self._parties, self._attempts = parties, 0
         for party in parties:
             data = tables.data(party, horizontal=name in HORIZONTAL)
-            allowed = {**(policy or POLICIES.get(name) or {}), "max_jobs_per_table": MOST_JOBS}
+            allowed = {**(policy or POLICIES.get(name) or {}), **REPEATED}
             federation.set_party(party, data, allowed)
         self._place = JointJob.from_job(read_job(self.job(), "flare")).run_key[:32]
 

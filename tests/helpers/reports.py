@@ -7,7 +7,7 @@ from sklearn.datasets import load_wine
 import fedsift as fs
 from fedsift.lab.compare import compare
 
-METHODS = ("filter", "horizontal", "interaction", "vfps", "dcfs", "fpso", "fedsdg")
+METHODS = ("filter", "horizontal", "interaction", "stepwise", "vfps", "dcfs", "fpso", "fedsdg")
 TITLES = {
     "filter": {"Best features", "Score by rank", "Roles and flows"},
     "horizontal": {
@@ -19,6 +19,12 @@ TITLES = {
     "interaction": {
         "Best features",
         "Interaction of features (rows) with selected ones (columns)",
+        "Roles and flows",
+    },
+    "stepwise": {
+        "Best features",
+        "What the selection explains",
+        "Gain of participants",
         "Roles and flows",
     },
     "vfps": {"Importance of participants", "Redundancy of participants", "Roles and flows"},
@@ -56,6 +62,8 @@ def result_of(method):
             return fs.FilterSelector("gini", **few).fit(federation).result_
         if method == "interaction":
             return fs.InteractionSelector(**few).fit(X, y).result_
+        if method == "stepwise":
+            return fs.StepwiseSelector(parties=3, **few).fit(X, y).result_
         if method == "vfps":
             federation = fs.split_vertical(X, y, 5, label_holder=None, random_state=0)
             chosen = fs.VFPSSelector(

@@ -79,7 +79,9 @@ class TestAnyInput:
         assert "<script" not in drawn
         assert (drawn == "") == all(value is None for value in values)
 
-    @pytest.mark.parametrize("method", ["filter", "fedsdg", "fpso", "vfps", "interaction"])
+    @pytest.mark.parametrize(
+        "method", ["filter", "fedsdg", "fpso", "vfps", "interaction", "stepwise"]
+    )
     @settings(max_examples=25, deadline=None, derandomize=True)
     @given(
         st.lists(
@@ -89,10 +91,11 @@ class TestAnyInput:
                      "mutual_information", "standard_errors", "weights", "relevance", "party",
                      "feature", "score", "n_bytes", "messages", "validation_score", "participant",
                      "validation_loss", "on_frontier",
-                     "found_in", "n_subsets", "errors_are"]
+                     "found_in", "n_subsets", "errors_are", "adds", "explained", "p_value",
+                     "q_value", "redundancy", "redundant_with", "chance"]
                 ),
                 st.none() | st.booleans() | st.text() | NUMBERS | st.lists(st.text())
-                | st.sampled_from(["select", "relevance", "left out"])
+                | st.sampled_from(["select", "relevance", "left out", "keep", "add"])
                 | st.dictionaries(st.text(), st.dictionaries(st.text(), NUMBERS) | NUMBERS)
                 | st.integers(-3, 9) | st.just({"a": {"x": -1.0}}) | st.just({"x": 2}),
             ),
@@ -166,6 +169,7 @@ def test_features_that_other_rows_could_have_decided_are_named():
     ("method", "parameters", "reason"),
     [
         ("interaction", {}, "R multiplies estimates of several rounds"),
+        ("stepwise", {}, "Every feature has a p-value"),
         ("fedsdg", {}, "known to the owner of the feature only"),
         ("dcfs", {}, "so their spread is unknown"),
         ("filter", {"score": "variance"}, "fourth powers"),

@@ -31,7 +31,8 @@ CLOSED_BY_DEFAULT = {
     "budget-by-steps", "repeat-job", "replayed-job", "pair-probing", "half-probing",
     "key-swap", "key-swap-anchors", "key-swap-accuracies",
     "known-seed", "known-seed-interaction", "known-seed-vfps", "known-seed-fedsdg",
-    "known-seed-dcfs", "known-seed-fpso",
+    "known-seed-dcfs", "known-seed-fpso", "known-seed-stepwise",
+    "column-in-transit", "owner-products", "marked-own-column", "own-digits", "as-many-columns",
 }  # fmt: skip
 DECLARED_BY_DEFAULT = {
     "psi-padded-list", "selection-labels",

@@ -355,12 +355,18 @@ class TestColumns:
         assert result.selected["shop"] == ("age",)
         assert any("too few rows make up" in text for text in result.warnings)
 
-    def test_the_label_holder_is_refused_with_such_a_column(self):
+    def test_those_of_the_label_holder_stay_at_home(self):
         X, y = correlated(100, 4)
         X[:, 0] = np.arange(100) == 3
         federation = fs.split_vertical(X, y, [[0, 1], [2, 3]], random_state=0)
-        with pytest.raises(PolicyViolation, match="1/5 of the squared length") as error:
-            fs.StepwiseSelector(n_features_to_select=1).fit(federation)
+        settings = {"n_features_to_select": 1, "random_state": 0, **PLAIN}
+        result = fs.StepwiseSelector(**settings).fit(federation).result_
+        assert "party-1: 1 columns that too few rows make up take no part." in result.warnings
+        kept = [entry["feature"] for entry in result.history if entry.get("step") == "keep"]
+        assert kept == ["x1"]
+        assert set(result.selected["party-1"]) == {"x0", "x1"}
+        with pytest.raises(PolicyViolation, match="1/5 of the squared length of 'x0'") as error:
+            fs.StepwiseSelector(keep_own=False, adjust=["x0"], **settings).fit(federation)
         assert "Nothing was sent" in str(error.value)
 
     def test_contrasts_are_orthonormal_and_span_the_classes(self):

@@ -140,7 +140,7 @@ def test_a_party_and_the_hub_killed_in_each_phase_of_vfps(federation, tables):
     aggregating.strike("hub", 2, whole=True)
     federation.restart("hub")
     error = aggregating.error(ProtocolError)
-    assert "does not run the job any more" in str(error)
+    assert "no longer runs the job" in str(error)
     assert "--resume" in error.action
     wait_until_connected(federation, PARTIES)
 

@@ -15,7 +15,8 @@ Fix   The others add a mask to each product before it is sealed and hand the mas
 
 A column that marks a row
 Leak  A product with a column that leans on one row is the value of that row.
-Fix   A column is refused if one row has more than 1 / ``min_class_size`` of its squared length.
+Fix   A column of which one row has more than 1 / ``min_class_size`` of the squared length is not
+      multiplied with others.
 
 Columns that name rows
 Leak  Own columns of many rows each can have digits that name these rows.
@@ -163,7 +164,8 @@ def _read_with(own: Floats, hidden: Floats, label: Any, policy: Any) -> tuple[St
     except PolicyViolation:
         return None
     (holder,) = stage.roles(label_holder.LabelHolder).values()
-    return stage, holder._opened["own"][_SHOP][0]
+    read = holder._opened["own"].get(_SHOP)
+    return None if read is None else (stage, read[0])
 
 
 def _marked_trial(variant: str, seed: int) -> Trial:
@@ -243,7 +245,7 @@ ATTACKS = (
         name="owner-products",
         method="stepwise",
         attacker="feature holder",
-        uses=("MaskedProducts",),
+        uses=("HiddenProducts",),
         aims_at="products of others' columns with its own",
         measure="products read",
         unprotected="no masks",
@@ -252,14 +254,14 @@ ATTACKS = (
         runs=(1, 5),
     ),
     Attack(
-        name="marked-row",
+        name="marked-own-column",
         method="stepwise",
         attacker="label holder",
         uses=("OwnProducts",),
         aims_at="the value of one row of somebody else's column",
         measure="values read",
         unprotected="all policies have min_class_size=1",
-        default="a column of which few rows make up most is refused",
+        default="a column of which few rows make up most stays at home",
         trial=_marked_trial,
         runs=(1, 5),
         declared_as=("numeric-scores",),
@@ -278,7 +280,7 @@ ATTACKS = (
         declared_as=("numeric-scores",),
     ),
     Attack(
-        name="solved-rows",
+        name="as-many-columns",
         method="stepwise",
         attacker="label holder",
         uses=("OwnProducts",),

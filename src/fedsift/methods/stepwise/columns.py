@@ -85,16 +85,16 @@ def make_design(
     smallest: int,
     order: Integers | None = None,
     *,
-    refuse: bool = False,
+    needed: tuple[str, ...] = (),
 ) -> Design:
     """Columns of all features, in an order of them.
 
     Parameters
     ----------
     smallest : int
-        Rows that share the squared length of a column at least.
-    refuse : bool
-        Whether a column that fewer make up ends the run; it is left out otherwise.
+        Rows that share the squared length of a column at least; one that fewer make up is left out.
+    needed : tuple of str
+        Features without which there is no run.
     """
     columns = () if table is None else table.columns
     places = range(len(columns)) if order is None else order.tolist()
@@ -105,8 +105,8 @@ def make_design(
         n_constant += not made
         for unit in made:
             if rows_with_variance(unit) < smallest:
-                if refuse and columns[place].kind == "numeric" and len(made) == 1:
-                    _refuse_leaning(smallest)
+                if columns[place].name in needed:
+                    _refuse_leaning(columns[place].name, smallest)
                 n_leaning += 1
                 continue
             kept.append(unit)
@@ -136,10 +136,10 @@ def _columns_of(column: Column) -> Iterator[Floats]:
             yield unit
 
 
-def _refuse_leaning(smallest: int) -> None:
+def _refuse_leaning(name: str, smallest: int) -> None:
     raise PolicyViolation(
-        f"One row carries more than a share of 1/{smallest} of the squared length of a column of "
-        "the label holder.",
+        f"One row carries more than a share of 1/{smallest} of the squared length of {name!r}, "
+        "around its mean.",
         f"The parties want at least {smallest} rows to share it (min_class_size): products with a "
         "column that marks single rows tell the values of these rows.",
         "Cap or transform extreme values, leave the column out, or let every party lower "

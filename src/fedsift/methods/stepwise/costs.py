@@ -24,10 +24,11 @@ def expect_stepwise(selector: Any, federation: Federation, params: Params) -> Ex
     columns = [c for table in local_only(federation.tables).values() for c in table.columns]
     most_categories = max([1, *(len(column.categories) for column in columns)])
     n_few = max(_FEW_ROWS, 2 * params.min_class_size * (most_categories + 1))
-    few = sample_federation(federation, n_few, stands_for=federation.n_rows)
+    vertical = federation.setting == "vertical"
+    few = sample_federation(federation, n_few, stands_for=federation.n_rows if vertical else None)
     own = federation.tables.get(federation.label_holder or "")
     n_kept = len(params.adjust)
-    if params.keep_own and own is not None:
+    if vertical and params.keep_own and own is not None:
         n_kept = own.n_columns
     n_candidates = federation.n_features - n_kept
 

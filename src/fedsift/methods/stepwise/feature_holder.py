@@ -170,7 +170,7 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
             )
         sealed = messages.EncryptedColumn(ask.round, ask.most_columns, owner.keys, owner.columns)
         replies = await net.ask(
-            "feature holder", dict.fromkeys(others, sealed), messages.MaskedProducts
+            "feature holder", dict.fromkeys(others, sealed), messages.HiddenProducts
         )
         opened = {}
         for party, reply in zip(others, replies, strict=True):
@@ -184,7 +184,7 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
     @handles(messages.EncryptedColumn)
     async def multiply_column(
         self, ask: messages.EncryptedColumn, net: Network
-    ) -> messages.MaskedProducts:
+    ) -> messages.HiddenProducts:
         """Products of its columns with a selected one; what is added to them stays here."""
         values = self._values()
         if ask.round in self._masks:
@@ -198,7 +198,7 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
             evaluator = join_columns(ask.keys, ask.column, spec)
             rows = IntegerRows(to_integers(values, messages.VALUE_BITS))
             added: BigArray = big_array(masks)[:, None]
-            return messages.MaskedProducts(values.shape[1], evaluator.products(rows, added))
+            return messages.HiddenProducts(values.shape[1], evaluator.products(rows, added))
 
     @handles(messages.MasksWanted)
     async def give_masks(self, ask: messages.MasksWanted, net: Network) -> messages.Masks:

@@ -27,8 +27,8 @@ Who learns what
 
 Limits, which every party checks for itself
   - No row has more than 1 / ``min_class_size`` of the squared length of a column that others
-    multiply with: classes have that many rows, and columns that lean on fewer are refused (the
-    label holder's) or take no part (others').
+    multiply with: classes have that many rows, and columns that lean on fewer take no part; if
+    the job names one in ``adjust``, it is refused.
   - Products with own columns and shuffled labels are equations for the rows of a column. There is
     at most one for ten rows; where there are too few rows for shuffled labels, ``auto`` stops by
     the distribution of the statistics instead.
@@ -92,7 +92,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         self.keep_checkpoints(checkpoints, party, params, table, target)
         self._party, self._table, self._params = party, table, params
         self._n_rows, self._target = n_rows, target
-        self._own = make_design(table, target.n_rows, params.min_class_size, refuse=True)
+        self._own = make_design(table, target.n_rows, params.min_class_size, needed=params.adjust)
         self._turn = int(secret_source(params.seed, party).integers(2**63))
         self._labels: Floats | None = None
         # What was opened so far: nothing of it is asked for a second time.

@@ -259,7 +259,7 @@ class EncryptedColumn(Message, frozen=True):
     "sender keeps",
     key="feature holder",
 )
-class MaskedProducts(Message, frozen=True):
+class HiddenProducts(Message, frozen=True):
     """Products with the column just selected, each with a mask added before it was sealed."""
 
     n_columns: int
@@ -328,7 +328,7 @@ def messages_used(params: Params, n_holders: int) -> tuple[type[Message], ...]:
     if not params.own_columns:
         unused |= {EncryptedOwn, OwnProducts}
     if n_holders < 2:
-        unused |= {EncryptedColumn, MaskedProducts, MasksWanted, Masks}
+        unused |= {EncryptedColumn, HiddenProducts, MasksWanted, Masks}
     return tuple(cls for cls in messages_in(__name__) if cls not in unused)
 
 

@@ -48,7 +48,9 @@ TEXTS = ReportTexts(
     score="the partial F statistic: what the feature explains beyond those selected before it, "
     "over what is left; of features that are not selected, at the end",
     no_errors="Every feature has a p-value instead.",
-    course="One feature after the other is added, by what it explains beyond those before it.",
+    course="One feature after the other is added, by what it explains beyond those before it. The "
+    "gain of a participant is what all its columns together add to those that were there from the "
+    "start, as a share of the variance of the label.",
     cut=explain_cut,
-    worth="added share of the label's variance",
+    worth="gain",
 )
