@@ -182,6 +182,23 @@ class TestHorizontal:
         assert_same(here, played(job, homes))
         assert here.selected == plain_rows(job, ["income", "hours"], "amount").selected
 
+    @pytest.mark.parametrize(
+        ("columns", "label"),
+        [(["income", "age", "region"], "paid"), (["income", "hours", "clicks"], "amount")],
+        ids=["categories and missing values", "numeric label"],
+    )
+    def test_stepwise(self, columns, label):
+        job = horizontal("stepwise", n_features_to_select=2)
+        homes = rows_homes(columns, label)
+
+        here = run_joint(job, homes)
+
+        assert_same(here, played(job, homes))
+        alone = plain_rows(job, columns, label)
+        assert here.selected == alone.selected
+        for party, scores in alone.scores.items():
+            assert here.scores[party] == pytest.approx(scores, rel=1e-6)
+
     def test_dcfs_uses_no_labels(self):
         job = horizontal("dcfs", labelled=False, n_features_to_select=2)
         columns = ["income", "visits", "spend", "clicks", "hours"]
