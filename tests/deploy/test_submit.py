@@ -59,7 +59,12 @@ data = "somewhere/else.csv"
 [[party]]
 name = "shop-2"
 """
-RESULT = SelectionResult("filter", "vertical", {"bank": ("income",), "shop-2": ()})
+RESULT = SelectionResult(
+    "filter",
+    "vertical",
+    {"bank": ("income",), "shop-2": ()},
+    created="2026-01-02T03:04:05+00:00",
+)
 
 
 @pytest.fixture

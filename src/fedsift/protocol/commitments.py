@@ -20,6 +20,7 @@ import hmac
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from urllib.parse import unquote
 
 import msgspec
@@ -126,6 +127,8 @@ class Signer:
         self, result: SelectionResult, writer: str, chains: Iterable[SignedChain]
     ) -> SelectionResult:
         """Put the chains of all parties into a result, and sign its ledger and all the rest."""
+        created = result.created or datetime.now(UTC).isoformat(timespec="seconds")
+        result = msgspec.structs.replace(result, created=created)
         rows = self._sign(ROWS, writer, [row_digest(row) for row in result.disclosures])
         whole, *steps = (_without_lines(one) for one in (result, *result.steps))
         whole = msgspec.structs.replace(whole, steps=tuple(steps))

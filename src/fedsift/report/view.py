@@ -209,6 +209,8 @@ def clean(value: Any) -> str:
 def _facts(result: SelectionResult) -> tuple[tuple[str, str], ...]:
     shape = result.shape
     facts: list[tuple[str, Any]] = [("method", result.method), ("setting", result.setting)]
+    if result.created:
+        facts += [("created", result.created.replace("T", " ")), ("run", result.run_id)]
     if "n_rows" in shape:
         facts.append(("rows", shape["n_rows"]))
         facts.append(("features", shape.get("n_features", "-")))
