@@ -202,7 +202,7 @@ def _placed(own: tuple[str, ...], codes: Codes, size: int) -> tuple[str, ...]:
 
 
 def load_anonymous(load: Callable[[], Part]) -> Part:
-    """Read a table whose names stay at home, also those in what may be wrong with it."""
+    """Read a table whose names stay with the party, also those in what may be wrong with it."""
     try:
         return load().anonymous()
     except DataError as error:

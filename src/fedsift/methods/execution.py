@@ -201,7 +201,7 @@ def facts_by_party(facts: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dic
 def replace_remote_roles(
     nodes: Mapping[str, Sequence[Role]], home: Collection[str] | None
 ) -> Mapping[str, Sequence[Role]]:
-    """The same nodes, with stand-ins for the roles of parties that are not at home."""
+    """The same nodes, with stand-ins for the roles of parties of other sites."""
     if home is None:
         return nodes
     return {

@@ -27,7 +27,7 @@ T = TypeVar("T", bound=Message)
 
 
 class Network(typing.Protocol):
-    """One role's door to the other roles of the protocol."""
+    """What one role sees of the others: it asks and tells them."""
 
     party: str
     """The organisation this role belongs to."""
