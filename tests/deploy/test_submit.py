@@ -38,7 +38,7 @@ from fedsift.errors import (
     PolicyViolation,
     ProtocolError,
 )
-from fedsift.jobs.chain_state import ChainModel
+from fedsift.jobs.chain_files import ChainModel
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.registry import schemas
 from fedsift.protocol.commitments import Signer

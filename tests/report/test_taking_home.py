@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import fedsift as fs
-from fedsift.crypto.signing import SigningKey
+from fedsift.crypto.envelope import SigningKey
 from fedsift.errors import ParameterError
 from fedsift.protocol.commitments import from_base64
 

@@ -9,7 +9,7 @@ anything. Sender and receiver write the same line into a chain of their own. A c
 entries, each signed, and an end, which signs their number and a hash over all of them in order.
 Whoever writes the result signs the rows of its ledger in the same way, and digests of everything
 else in the result. Every party's chain ends with a line for its own selected columns, as far as the
-party was told them.
+party knows them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from fedsift.crypto.signing import SigningKey
+from fedsift.crypto.envelope import SigningKey
 from fedsift.result import Commitments, Disclosure, SelectionResult, SignedChain
 
 MESSAGES, ROWS, OUTCOME = "messages", "rows", "outcome"
