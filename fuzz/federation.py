@@ -15,9 +15,8 @@ import numpy as np
 
 from fedsift.costs import rates
 from fedsift.crypto.columns.api import ColumnSpec, join_columns
-from fedsift.crypto.envelope import OrganisationKey
+from fedsift.crypto.envelope import OrganisationKey, seal_letter
 from fedsift.crypto.layer.api import join_layer
-from fedsift.crypto.letter import seal_letter
 from fedsift.crypto.masking import MaskingKey, PairwiseMasks
 from fedsift.crypto.products.between_two import join_products
 from fedsift.crypto.schemes.paillier import PaillierPrivateKey
@@ -40,18 +39,16 @@ from fedsift.engine.remote import wire
 from fedsift.engine.remote.secure_transport import SecureTransport, _fresh_of
 from fedsift.engine.session import Session
 from fedsift.errors import FedsiftError
-from fedsift.jobs.chain_state import StepFiles
+from fedsift.jobs.chain_files import StepFiles
 from fedsift.jobs.history import HISTORY_FILE, History, JobRecord
 from fedsift.jobs.inbox import Inbox
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.registry import load_address
-from fedsift.protocol.codec import MAGIC, Codec
 from fedsift.protocol.commitments import MessageLine
-from fedsift.protocol.ledger import Ledger
-from fedsift.protocol.message import MaskedArray, Message, PublicArray
+from fedsift.protocol.message import MAGIC, Codec, MaskedArray, Message, PublicArray
 from fedsift.protocol.policy import Policy
 from fedsift.protocol.resume import Kept
-from fedsift.protocol.transcript import Transcript
+from fedsift.protocol.transcript import Ledger, Transcript
 from fedsift.protocol.verify import verify_result
 from fedsift.result import SelectionResult
 from fuzz.harness import file_of, folder, patched, target

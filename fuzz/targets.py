@@ -7,8 +7,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from fedsift.config.parties import load_party
-from fedsift.crypto.envelope import Envelopes, OrganisationKey
-from fedsift.crypto.letter import open_letter
+from fedsift.crypto.envelope import Envelopes, OrganisationKey, open_letter
 from fedsift.crypto.schemes.paillier import PaillierPublicKey
 from fedsift.data import PartyTable, catalog
 from fedsift.data.archive import read_arrays

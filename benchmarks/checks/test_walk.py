@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import walk
 
-MOST_FILES = {"fit": 47, "run": 85}
+MOST_FILES = {"fit": 39, "run": 78}
 
 
 @pytest.mark.parametrize("name", MOST_FILES)

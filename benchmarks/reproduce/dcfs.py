@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paper 003, DCFS: Tables 1 to 3, figures 1 to 3.
 
-Rankings are computed with all rows in one place (``fedsift.methods.dcfs.anchor.collaborate``), which is
+Rankings are computed with all rows in one place (``benchmarks.baselines.oracles.collaborate``), which is
 what the protocol computes (``tests/methods/dcfs/test_dcfs.py``). DCFS is the paper's own variant here:
 its target, and 500 anchors per party between that party's smallest and largest values.
 
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.baselines import oracles
 from benchmarks.reproduce.experiments import Cells, Job, Runs, mean_and_error
 
 PAPER = "003"
@@ -89,7 +90,6 @@ class Rankings:
 
     def scores(self, alpha: float, beta: float, methods: tuple[str, ...]) -> dict[str, list[Any]]:
         """By method and party."""
-        from fedsift.methods.dcfs import anchor
         from fedsift.methods.dcfs.unsupervised import local_selection
 
         found: dict[str, list[Any]] = {}
@@ -103,7 +103,7 @@ class Rankings:
             pooled = local_selection(self._pool, graph=self._pool_graph, **options)
             found["AFS"] = [pooled] * len(self._parts)
         if "DCFS" in methods:
-            found["DCFS"] = anchor.collaborate(
+            found["DCFS"] = oracles.collaborate(
                 self._parts, self._anchors, target="paper", starts=self._starts, **options
             )
         return found

@@ -127,7 +127,7 @@ class Fold:
 
     def accuracies(self, masks: dict[str, Any]) -> list[float | None]:
         """By party: its own training rows classify its own test rows; none without test rows."""
-        from fedsift.methods.fpso.subset_fitness import knn_predict
+        from benchmarks.baselines.oracles import knn_predict
 
         found: list[float | None] = []
         for number, party in enumerate(self.names):

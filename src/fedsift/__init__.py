@@ -72,3 +72,7 @@ def __dir__() -> list[str]:
 hooks.register("align_by_psi", lambda: importlib.import_module("fedsift.jobs.align").align_by_psi)
 hooks.register("html", lambda: importlib.import_module("fedsift.report.html"))
 hooks.register("plots", lambda: importlib.import_module("fedsift.report.plots"))
+hooks.register("verify", lambda: importlib.import_module("fedsift.protocol.verify").verify_result)
+hooks.register(
+    "signing_keys", lambda: importlib.import_module("fedsift.deploy.site_files").read_signing_keys
+)

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What lower layers use of higher ones without importing them; the package registers it.
 
-Names are ``align_by_psi`` (a function), ``html`` and ``plots`` (modules of the report).
+Names are ``align_by_psi``, ``signing_keys`` and ``verify`` (functions), ``html`` and ``plots``
+(modules of the report).
 """
 
 from __future__ import annotations

@@ -8,13 +8,17 @@ import contextlib
 import hashlib
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from fedsift import hooks
 from fedsift.errors import FileProblem
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT = "fedsift-result/1"
 
@@ -162,6 +166,8 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         What owners of keys decrypt is within a statistical distance of ``2**-distance_bits`` of
         what does not depend on others' data, beside the results that the ledger lists; for all
         ciphertexts of the run together. Missing where there are none.
+    created : str
+        When the result was signed, in ISO 8601 and UTC.
     """
 
     method: str
@@ -189,6 +195,12 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     distance_bits: float | None = None
     p_values: dict[str, dict[str, float]] = {}
     q_values: dict[str, dict[str, float]] = {}
+    created: str = ""
+
+    @property
+    def run_id(self) -> str:
+        """Name of the run, the same at all parties; empty in results that are not signed."""
+        return "" if self.commitments is None else self.commitments.run
 
     @property
     def n_selected(self) -> int:
@@ -220,6 +232,53 @@ class SelectionResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Read a result file written by :meth:`save`."""
         which = "result.json that 'fedsift run' wrote"
         return read_written(path, cls, "result file", FORMAT, which)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table with one row per feature that the result names.
+
+        Columns are ``party``, ``feature``, ``selected``, ``rank``, ``score``, ``p_value`` and
+        ``q_value``; what is not known is missing.
+        """
+        import pandas as pd
+
+        known: dict[str, Mapping[str, Mapping[str, float]]] = {
+            "rank": self.ranking, "score": self.scores,
+            "p_value": self.p_values, "q_value": self.q_values,
+        }  # fmt: skip
+        rows = []
+        for party in dict.fromkeys(p for one in (self.selected, *known.values()) for p in one):
+            chosen = self.selected.get(party, ())
+            names = dict.fromkeys(
+                [*chosen, *(n for one in known.values() for n in one.get(party, ()))]
+            )
+            for name in names:
+                found = {what: one.get(party, {}).get(name) for what, one in known.items()}
+                rows.append({"party": party, "feature": name, "selected": name in chosen, **found})
+        frame = pd.DataFrame(rows, columns=["party", "feature", "selected", *known])
+        numbers = dict.fromkeys(("score", "p_value", "q_value"), "float64")
+        return frame.astype({"selected": bool, "rank": "Int64", **numbers})
+
+    def verify(self, keys: Any = None, fingerprint: str | None = None) -> Any:
+        """Check the signatures of all parties, as ``fedsift verify`` does.
+
+        Parameters
+        ----------
+        keys : path, sequence of paths, or mapping of party to bytes, optional
+            Public key files of members, or their public keys; without them, the keys in the result
+            are taken, whose fingerprint you compare with the one that the run printed.
+        fingerprint : str, optional
+            The one that the run printed.
+
+        Returns
+        -------
+        verification : Verification
+            ``passed`` says whether everything fits, ``problems`` what does not.
+        """
+        if isinstance(keys, (str, os.PathLike)):
+            keys = [keys]
+        if keys is not None and not isinstance(keys, Mapping):
+            keys = hooks.use("signing_keys")([Path(path) for path in keys])
+        return hooks.use("verify")(self, keys, fingerprint)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write a self-contained HTML report built from this result alone."""

@@ -9,10 +9,10 @@ from fedsift.costs import Rates, estimate
 from fedsift.costs.counting import count_run, encoded_bytes, sample_federation
 from fedsift.costs.counts import blank_ciphertexts
 from fedsift.costs.rates import TYPICAL
-from fedsift.crypto.counting import counting_kernel
+from fedsift.crypto.kernels import counting_kernel
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.methods.filter.messages import SealedScores
-from fedsift.protocol.codec import Codec
+from fedsift.protocol.message import Codec
 
 RNG = np.random.default_rng(5)
 Y = RNG.integers(0, 2, 240)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import fedsift as fs
-from fedsift.crypto.distance import run_distance, sum_distances
+from fedsift.crypto.kernels import run_distance, sum_distances
 from fedsift.report import html, text
 from fedsift.result import SelectionResult
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from fedsift.crypto.envelope import OrganisationKey
-from fedsift.crypto.letter import open_letter, seal_letter
+from fedsift.crypto.envelope import OrganisationKey, open_letter, seal_letter
 from fedsift.errors import BadEnvelope
 
 MARKER = b"a marker that must not be readable"

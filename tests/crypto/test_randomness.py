@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedsift.crypto.randomness import random_integers, uniform_below
+from fedsift.crypto.modular import random_integers, uniform_below
 from fedsift.errors import ParameterError
 
 

@@ -17,7 +17,7 @@ import sklearn.datasets
 
 from fedsift.data import catalog, split_vertical
 from fedsift.data.archive import content_digest, read_arrays
-from fedsift.data.catalog_facts import FACTS
+from fedsift.data.catalog import FACTS
 from fedsift.errors import FileProblem, UnknownDataset
 
 SHIPPED = ("breast_cancer", "wine", "wine_white")

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsift.data.cells import plain_cell, plain_cells
+from fedsift.data.files import plain_cell, plain_cells
 from fedsift.deploy.local import Toy, write_toy
-from fedsift.jobs.chain_steps import predictions_text
+from fedsift.jobs.chain_steps import write_predictions
 from helpers.cli import call
 
 FORMULAS = ["=1+1", "+cmd|x", "-2+3", "@SUM(A1)", "\t=1", " =1", '=HYPERLINK("x")', "-"]
@@ -33,10 +33,10 @@ def test_everything_else_stays(cell):
 
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_predictions(formula):
-    text = predictions_text([formula, "C2"], ["yes", formula], [0.5, 0.75], by_id=True)
+    text = write_predictions([formula, "C2"], ["yes", formula], [0.5, 0.75], by_id=True)
     rows = list(csv.reader(io.StringIO(text)))
     assert rows[1:] == [["'" + formula, "yes", "0.5"], ["C2", "'" + formula, "0.75"]]
-    numbers = predictions_text([0, 1], [-1.5, 2.0], None, by_id=False)
+    numbers = write_predictions([0, 1], [-1.5, 2.0], None, by_id=False)
     assert numbers == "row,prediction\n0,-1.5\n1,2.0\n"
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from fedsift.data import PartyTable, Target
-from fedsift.data.fingerprint import fingerprint
 from fedsift.data.state_files import (
     Checkpoints,
+    fingerprint,
     part_path,
     read_state,
     safe_name,

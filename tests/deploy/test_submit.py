@@ -38,7 +38,7 @@ from fedsift.errors import (
     PolicyViolation,
     ProtocolError,
 )
-from fedsift.jobs.chain_state import ChainModel
+from fedsift.jobs.chain_files import ChainModel
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.registry import schemas
 from fedsift.protocol.commitments import Signer
@@ -59,7 +59,12 @@ data = "somewhere/else.csv"
 [[party]]
 name = "shop-2"
 """
-RESULT = SelectionResult("filter", "vertical", {"bank": ("income",), "shop-2": ()})
+RESULT = SelectionResult(
+    "filter",
+    "vertical",
+    {"bank": ("income",), "shop-2": ()},
+    created="2026-01-02T03:04:05+00:00",
+)
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fedsift.config.parties import KIND_SETS, expand_kinds
+from fedsift.config.parties import KIND_SETS
 from fedsift.methods.registry import schemas
+from fedsift.protocol.policy import expand_kinds
 from helpers.cli import call
 
 ROOT = Path(__file__).resolve().parents[2]

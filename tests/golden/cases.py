@@ -143,15 +143,14 @@ def run_at_sites(setting: str, *steps: tuple[str, dict[str, Any]]) -> Run:
 
     def run():
         from fedsift.cli.prepare import prepare, read_job
-        from fedsift.jobs.chain_joint import run_chain
         from fedsift.jobs.run import run_joint
         from helpers.joint import at_sites
 
         with tempfile.TemporaryDirectory() as name:
             ready = prepare(read_job(write_job(Path(name), setting, steps)))
-        script = run_chain if ready.job.steps else run_joint
+        script = run_joint
         with let_seeds_drive_everything():  # between organisations private draws never do
-            coordinator, ended = at_sites(ready.joint, ready.homes, script)
+            coordinator, ended = at_sites(ready.joint, ready.local_parties, script)
         for end in ended.values():
             if end.error is not None:
                 raise end.error

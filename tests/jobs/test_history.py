@@ -24,7 +24,7 @@ from fedsift.jobs.history import (
     History,
     JobRecord,
 )
-from fedsift.jobs.row_change import find_smallest_change, tell_copies_apart
+from fedsift.jobs.row_sets import find_smallest_change, tell_copies_apart
 from fedsift.jobs.spec import JointJob, JointStep
 from fedsift.protocol import Policy
 from fedsift.protocol.policy import PlannedDisclosure

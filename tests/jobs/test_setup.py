@@ -17,7 +17,7 @@ from fedsift.jobs.setup_terms import (
     HolderInvitation,
     Invitation,
     OwnOutline,
-    Seat,
+    PartySetup,
     WordNumbers,
     Words,
     WordsWanted,
@@ -41,10 +41,10 @@ from helpers.joint import (
 def meet(job, homes, tamper=None):
     """The meeting of a job in one process, with all frames kept."""
     terms = job.terms(job.selector())
-    seats = {party: Seat(home.policy, home.load) for party, home in homes.items()}
+    setups = {party: PartySetup(home.policy, home.load) for party, home in homes.items()}
     if job.neutral is not None:
-        seats[job.neutral] = Seat(OPEN)
-    nodes = setup.build_nodes(terms, seats)
+        setups[job.neutral] = PartySetup(OPEN)
+    nodes = setup.build_nodes(terms, setups)
     if tamper is not None:
         tamper(nodes)
     policies = {party: home.policy for party, home in homes.items()}
@@ -247,8 +247,8 @@ class TestRefusals:
 class TestFindings:
     def find(self, facts, asked, *, remarks=(), coordinator=None):
         here = {
-            "bank": coordinator or collect.Coordinator({"shop": ("visits", "spend")}, asked),
-            "shop": collect.Participant("shop", ["visits", "spend"], facts, remarks),
+            "bank": coordinator or collect.ResultCoordinator({"shop": ("visits", "spend")}, asked),
+            "shop": collect.ResultParticipant("shop", ["visits", "spend"], facts, remarks),
         }
         nodes = collect.build_nodes("bank", None, ["bank", "shop"], here)
         return run_local(collect.PROTOCOL, nodes, keep_frames=True)
@@ -278,7 +278,7 @@ class TestFindings:
         async def lie(self, ask, net):
             return collect.SecretOrder(order)
 
-        monkeypatch.setitem(collect.Participant.handlers, collect.OrderWanted, lie)
+        monkeypatch.setitem(collect.ResultParticipant.handlers, collect.OrderWanted, lie)
 
         with pytest.raises(PartyFailed, match="'shop'"):
             self.find({"names": ["spend", "visits"]}, ResultNeeds(order=True))
@@ -287,7 +287,7 @@ class TestFindings:
         async def chat(self, ask, net):
             return collect.Remarks(("shop: customer 12 owes 7.25.",), ())
 
-        monkeypatch.setitem(collect.Participant.handlers, collect.RemarksWanted, chat)
+        monkeypatch.setitem(collect.ResultParticipant.handlers, collect.RemarksWanted, chat)
 
         with pytest.raises(PartyFailed, match="none of the known sentences"):
             self.find({}, ResultNeeds())

@@ -4,12 +4,11 @@ import msgspec
 import pytest
 
 from fedsift import Federation, FilterSelector, InteractionSelector
-from fedsift.data.anonymous import anonymised
-from fedsift.data.part import read_part
+from fedsift.data.part import anonymised, read_part
 from fedsift.errors import ColumnError, DataError, PolicyViolation
 from fedsift.jobs.run import LocalParty, run_joint
 from fedsift.protocol import Policy
-from fedsift.protocol.codec import Codec
+from fedsift.protocol.message import Codec
 from fedsift.report import html, text
 from helpers.joint import COLUMNS, columns_homes, horizontal, people, rows_homes, vertical
 

@@ -12,7 +12,7 @@ from fedsift.errors import BadFrame
 from fedsift.methods.filter import label_holder as filters
 from fedsift.methods.filter import messages as wire
 from fedsift.protocol import Codec, Done, Fault, Message, PublicArray, message
-from fedsift.protocol.codec import MAGIC
+from fedsift.protocol.message import MAGIC
 
 CODEC = Codec(filters.PROTOCOL.messages)
 EVERYTHING = [*filters.PROTOCOL.messages, Fault, Done]

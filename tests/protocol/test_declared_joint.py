@@ -21,7 +21,6 @@ import pytest
 import fedsift as fs
 from fedsift.data.part import read_part
 from fedsift.jobs import align, chain_messages, collect, setup
-from fedsift.jobs.chain_joint import run_chain
 from fedsift.jobs.run import LocalParty, run_joint
 from fedsift.jobs.setup_terms import OwnOutline
 from fedsift.jobs.spec import JointJob, JointStep
@@ -164,7 +163,7 @@ def play(case, change, _security="plain"):
         ):
             homes = make(**changes.get(change, {}))
             if job.steps:
-                run_chain(job, homes, engine, place=Path(place))
+                run_joint(job, homes, engine, place=Path(place))
             else:
                 run_joint(job, homes, engine)
     around = {protocol.name for protocol in AROUND}

@@ -9,7 +9,7 @@ import pytest
 
 import fedsift as fs
 from benchmarks.suites.verify.alterations import KINDS, alter
-from fedsift.crypto.signing import SigningKey
+from fedsift.crypto.envelope import SigningKey
 from fedsift.jobs.run import run_joint
 from fedsift.protocol.commitments import (
     MESSAGES,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.baselines import oracles
 from benchmarks.baselines.dcfs import baseline_scores
 from fedsift.data import Federation, catalog, split_horizontal
 from fedsift.methods.dcfs import anchor
@@ -42,7 +43,7 @@ def update(job: dict[str, Any]) -> dict[str, Any]:
         small = anchor.update_weights(X, target, graph.laplacian, h, 1.0, 1.0)
         seconds.append(time.perf_counter() - start)
     start = time.perf_counter()
-    literal = anchor.update_weights_literal(X, target, graph.laplacian, h, 1.0, 1.0)
+    literal = oracles.update_weights_literal(X, target, graph.laplacian, h, 1.0, 1.0)
     literal_seconds = time.perf_counter() - start
     return {
         "seconds": float(np.median(seconds)),
@@ -81,7 +82,7 @@ def _difference(federation: Federation, selector: Any) -> float:
     params = dcfs_settings.Params(1, n_anchors=selector.result_.parameters["n_anchors"], seed=0)
     scales = [dcfs_settings.Scale.of_rows(part, "columns") for part in parts]
     anchors = dcfs_settings.anchors_for(params, b"", scales[0])
-    wanted = anchor.collaborate(
+    wanted = oracles.collaborate(
         [scale.of(part) for scale, part in zip(scales, parts, strict=True)], anchors
     )
     found = selector.party_scores_.values()

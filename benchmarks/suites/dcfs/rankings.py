@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.baselines import oracles
+from benchmarks.baselines.oracles import borda
 from fedsift.data import catalog
 from fedsift.methods.dcfs import anchor
 from fedsift.methods.dcfs.selector import MAX_AUTO_ANCHORS
 from fedsift.methods.dcfs.settings import ANCHOR_RANGE, Scale
-from fedsift.methods.dcfs.unsupervised import borda, local_selection
+from fedsift.methods.dcfs.unsupervised import local_selection
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -175,11 +177,11 @@ class Ranker:
             for part, start in zip(self._own, self._own_starts, strict=True)
         ]
         afs = local_selection(self._pool, graph=self._pool_graph, **options)
-        printed = anchor.collaborate(
+        printed = oracles.collaborate(
             self._parts, self._paper_anchors, target="paper", starts=self._starts, **options
         )
-        ours = anchor.collaborate(self._own, self._anchors, starts=self._own_starts, **options)
-        pixels = anchor.collaborate(
+        ours = oracles.collaborate(self._own, self._anchors, starts=self._own_starts, **options)
+        pixels = oracles.collaborate(
             self._shared, self._anchors, starts=self._shared_starts, **options
         )
         return {

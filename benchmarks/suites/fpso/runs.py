@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.baselines import oracles
 from benchmarks.baselines.fpso import random_subset, relief_subsets
 from fedsift.data import Federation, catalog, split_horizontal
 from fedsift.engine import run_local
@@ -229,7 +230,7 @@ class _Case:
             if not new.any():
                 continue
             masks = [m if isinstance(m, np.ndarray) else m[party] for m in subsets.values()]
-            predicted = subset_fitness.knn_predict(
+            predicted = oracles.knn_predict(
                 self._X[known], self._y[known], self._X[new], masks, self._params.k
             )
             for name, classes in zip(subsets, predicted, strict=True):

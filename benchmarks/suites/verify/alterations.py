@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsift.crypto.signing import SigningKey
+from fedsift.crypto.envelope import SigningKey
 from fedsift.protocol.commitments import MESSAGES, Signer, head_of
 from fedsift.protocol.verify import ADDED, CHANGED, DROPPED, FOREIGN, REORDERED, Verification
 

@@ -107,7 +107,7 @@ def _write(frame: pd.DataFrame, path: Path) -> None:
         if path.suffix.lower() == ".parquet":
             frame.to_parquet(partial, index=False)
         else:
-            from fedsift.data.cells import plain_cells
+            from fedsift.data.files import plain_cells
 
             plain_cells(frame).to_csv(partial, index=False)
         partial.replace(path)

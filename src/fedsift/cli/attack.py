@@ -105,7 +105,7 @@ def _recorded(job: Any) -> JobRun:
 
     ready = prepare(job)
     if ready.joint is not None:
-        return record_tables(ready.joint, ready.homes)
+        return record_tables(ready.joint, ready.local_parties)
     selector = ready.selector.set_params(checkpoint=None)
     return record_federation(job.method, selector, ready.federation, job.timeout_seconds)
 

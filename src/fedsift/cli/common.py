@@ -94,9 +94,9 @@ def output_checked() -> Iterator[None]:
 
 def _echo_error(error: FedsiftError, as_json: bool) -> None:
     if as_json:
-        told = {"found": error.found, "needed": error.needed, "action": error.action}
+        parts = {"found": error.found, "needed": error.needed, "action": error.action}
         mistakes = error.mistakes if isinstance(error, JobError) else ()
-        echo_json({"error": {"code": error.code, **told, "mistakes": mistakes}})
+        echo_json({"error": {"code": error.code, **parts, "mistakes": mistakes}})
 
 
 def _echo_notes(error: BaseException) -> None:

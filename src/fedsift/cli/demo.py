@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""``fedsift demo``: one complete secure selection, told step by step."""
+"""``fedsift demo``: one complete secure selection, explained step by step."""
 
 from __future__ import annotations
 

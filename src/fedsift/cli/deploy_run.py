@@ -68,8 +68,8 @@ def stop(kits: KitPaths) -> None:
         for kit in [load_kit(path) for path in kits]:
             ended = processes.stop(kit)
             numbers = ", ".join(map(str, ended))
-            told = f"ended process {numbers}." if ended else "was not running."
-            screen.print(f"{shown(kit.name)}: {told}")
+            outcome = f"ended process {numbers}." if ended else "was not running."
+            screen.print(f"{shown(kit.name)}: {outcome}")
 
 
 def status(kits: KitPaths, as_json: AsJson = False) -> None:

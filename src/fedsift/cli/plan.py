@@ -53,8 +53,8 @@ def plan(
 
         read = read_job(job)
         with warnings_collected() as remarks:
-            told = (shape or [], classes, common)
-            ready = prepare_shapes(read, *told) if shape else prepare(read)
+            given = (shape or [], classes, common)
+            ready = prepare_shapes(read, *given) if shape else prepare(read)
             federation, planned = ready.plan()
             forecast = predicted(ready)
         notes = [*planned.notes, *remarks, *federation.warnings, *([SHAPES_NOTE] if shape else [])]

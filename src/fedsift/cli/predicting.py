@@ -51,8 +51,8 @@ def predicted_from_files(job: Job) -> Estimate | None:
 def predicted(ready: Any) -> Estimate | None:
     """The cost of a job that was made ready, with what FLARE adds if it is between organisations.
 
-    None where it cannot be told: a job that will be refused is refused by the run itself, with the
-    right words.
+    None where it cannot be predicted: a job that will be refused is refused by the run itself, with
+    the right words.
     """
     from fedsift.costs.estimate import on_flare
 
@@ -60,10 +60,10 @@ def predicted(ready: Any) -> Estimate | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            told = own(ready)
+            expected = own(ready)
     except FedsiftError:
         return None
-    return told if told is None or ready.job.engine != "flare" else on_flare(told)
+    return expected if expected is None or ready.job.engine != "flare" else on_flare(expected)
 
 
 def _predicted_tables(ready: Any) -> Estimate | None:
@@ -72,10 +72,10 @@ def _predicted_tables(ready: Any) -> Estimate | None:
     from fedsift.costs.chain import estimate_joint
 
     federation, _ = ready.plan()
-    policies = {party: home.policy for party, home in ready.homes.items()}
+    policies = {party: local.policy for party, local in ready.local_parties.items()}
     rows = {
-        party: home.load().n_rows if home.load is not None else federation.n_rows
-        for party, home in ready.homes.items()
+        party: local.load().n_rows if local.load is not None else federation.n_rows
+        for party, local in ready.local_parties.items()
     }
     rates = rates_of_this_machine(tell=tell_measuring)
     return estimate_joint(ready.joint, federation, rates, policies, rows)
@@ -134,21 +134,21 @@ def with_prediction(
 
 def comparison(result: SelectionResult) -> str | None:
     """One line: prediction against reality."""
-    told = result.predicted
-    if not told:
+    expected = result.predicted
+    if not expected:
         return None
-    took, traffic = told["took"], result.traffic
+    took, traffic = expected["took"], result.traffic
     processor = ""
     if "cpu_seconds" in took:
         processor = (
             f" ({amount_of_seconds(took['cpu_seconds'])} of processor time, predicted "
-            f"{amount_of_seconds(told['cpu_seconds'])})"
+            f"{amount_of_seconds(expected['cpu_seconds'])})"
         )
     return (
-        f"predicted {amount_of_seconds(told['seconds'])}, took "
+        f"predicted {amount_of_seconds(expected['seconds'])}, took "
         f"{amount_of_seconds(took['seconds'])}{processor}; "
-        f"predicted {amount_of_bytes(told['bytes'])}, sent {amount_of_bytes(traffic.n_bytes)}; "
-        f"predicted {told['rounds']} rounds and {told['ciphertexts']} ciphertexts, had "
+        f"predicted {amount_of_bytes(expected['bytes'])}, sent {amount_of_bytes(traffic.n_bytes)}; "
+        f"predicted {expected['rounds']} rounds and {expected['ciphertexts']} ciphertexts, had "
         f"{traffic.rounds} and {traffic.ciphertexts}."
     )
 

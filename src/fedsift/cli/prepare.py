@@ -15,7 +15,7 @@ import numpy as np
 import typer
 
 from fedsift.cli.common import one_line
-from fedsift.config.job import OWN_PARTY, DataEntry, Job, load_job
+from fedsift.config.job import Job, load_job
 from fedsift.config.steps import PREDICT, TRAIN
 from fedsift.config.toml import did_you_mean
 from fedsift.data.state_files import unfinished
@@ -51,7 +51,7 @@ class JobRunner:
         A catalogued data set, cut for several parties.
     joint : JointJob, optional
         A job on the parties' own tables, which is run as sites of their own would.
-    homes : mapping of party to LocalParty
+    local_parties : mapping of party to LocalParty
         The parties' own tables, each read for itself.
     files : dict of str to str
         What the label holder keeps for itself after a run: name and text.
@@ -61,7 +61,7 @@ class JobRunner:
     selector: Any = None
     federation: Federation | None = None
     joint: JointJob | None = None
-    homes: Mapping[str, LocalParty] = field(default_factory=dict)
+    local_parties: Mapping[str, LocalParty] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
 
     def run(self, observer: Observer | None = None) -> SelectionResult:
@@ -69,13 +69,14 @@ class JobRunner:
         if self.federation is not None:
             return self._run_federation(self.federation, observer)
         assert self.joint is not None  # noqa: S101 - one of the two is there
-        from fedsift.jobs import chain_joint, run
+        from fedsift.jobs import run
+        from fedsift.jobs.chain_run import ChainRun
         from fedsift.jobs.chain_steps import PREDICTIONS
 
         if self.job.steps:
-            self.selector = chain_joint.ChainRun(
+            self.selector = ChainRun(
                 self.joint,
-                self.homes,
+                self.local_parties,
                 observer=observer,
                 place=self.job.checkpoint,
                 keep_predictions=lambda text: self.files.update({PREDICTIONS: text}),
@@ -83,14 +84,14 @@ class JobRunner:
             result = self.selector.run()
         else:
             result = run.run_joint(
-                self.joint, self.homes, observer=observer, selector=self.selector
+                self.joint, self.local_parties, observer=observer, selector=self.selector
             )
         assert result is not None  # noqa: S101 - the coordinator is here
         checked: SelectionResult = result
         return checked
 
     def _run_federation(self, federation: Federation, observer: Observer | None) -> SelectionResult:
-        from fedsift.data.anonymous import anonymised
+        from fedsift.data.part import anonymised
         from fedsift.protocol.commitments import sign_again
 
         policies = self.job.policies
@@ -108,10 +109,9 @@ class JobRunner:
         if self.federation is not None:
             return self.federation, self.selector.plan(self.federation)
         assert self.joint is not None  # noqa: S101 - one of the two is there
-        from fedsift.jobs import chain_joint, run
+        from fedsift.jobs.run import plan_joint
 
-        plan = chain_joint.plan_chain if self.job.steps else run.plan_joint
-        return plan(self.joint, self.homes, simulated=self.job.engine != "flare")
+        return plan_joint(self.joint, self.local_parties, simulated=self.job.engine != "flare")
 
 
 def read_job(path: Path, engine: str | None = None) -> Job:
@@ -133,11 +133,14 @@ def prepare(job: Job) -> JobRunner:
         )
     if job.data.dataset is None:
         return prepare_tables(job)
+    from fedsift.data import catalog
+    from fedsift.data.partition import split_as_described
     from fedsift.methods.registry import method_named
     from fedsift.protocol import Policy
     from fedsift.protocol.policy import check_names
 
-    federation = _split(job.data, job.data.dataset, job.seed)
+    loaded = catalog.load(job.data.dataset, as_frame=True)
+    federation = split_as_described(loaded.X, loaded.y, job.data, job.seed)
     _refuse_too_many(job, federation.n_features)
     policies = {party: Policy.from_mapping(given) for party, given in job.policies.items()}
     if federation.setting == "horizontal":
@@ -186,7 +189,7 @@ def prepare_tables(job: Job, made_up: Mapping[str, Any] | None = None) -> JobRun
     from fedsift.protocol import Policy
     from fedsift.protocol.policy import OPEN, RemotePolicy
 
-    data, homes, names = job.data, {}, []
+    data, local_parties, names = job.data, {}, []
     joint = JointJob.from_job(job)
     selector = None if job.steps else joint.selector(checkpoint=job.checkpoint)
     _refuse_label_elsewhere(job)
@@ -208,10 +211,10 @@ def prepare_tables(job: Job, made_up: Mapping[str, Any] | None = None) -> JobRun
                 choices=frozenset(one.kind for one in kinds),
                 granted=frozenset(one.kind for one in kinds if OPEN.allows(one)),
             )
-        homes[entry.name] = LocalParty.of(part, policy)
+        local_parties[entry.name] = LocalParty.of(part, policy)
     counts = [len(own) for own in names]
     _refuse_too_many(job, sum(counts) if data.setting == "vertical" else counts[0])
-    return JobRunner(job, selector, joint=joint, homes=homes)
+    return JobRunner(job, selector, joint=joint, local_parties=local_parties)
 
 
 def _refuse_label_elsewhere(job: Job) -> None:
@@ -232,26 +235,6 @@ def _refuse_label_elsewhere(job: Job) -> None:
             "The label must be a column of the party that the job names.",
             f"Party {entry.name!r} has one: name that party with the label.",
         )
-
-
-def _split(data: DataEntry, dataset: str, seed: int | None) -> Federation:
-    from fedsift.data import catalog, split_horizontal, split_vertical
-
-    loaded = catalog.load(dataset, as_frame=True)
-    names = None if isinstance(data.parties, int) else data.parties
-    n_parties = data.parties if isinstance(data.parties, int) else len(data.parties)
-    shared: dict[str, Any] = {
-        "random_state": seed,
-        "names": names,
-        "task": data.task,
-        "categorical": data.categorical,
-    }
-    if data.setting == "horizontal":
-        return split_horizontal(loaded.X, loaded.y, n_parties, skew=data.skew, **shared)
-    holder: int | str | None = data.label_holder or 0
-    if holder == OWN_PARTY:
-        holder = None
-    return split_vertical(loaded.X, loaded.y, n_parties, label_holder=holder, **shared)
 
 
 def _refuse_too_many(job: Job, n_features: int) -> None:

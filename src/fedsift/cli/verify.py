@@ -39,14 +39,11 @@ def verify(
     """
     with errors_as_exit_codes(as_json):
         from fedsift.cli.output import RESULT
-        from fedsift.deploy.site_files import read_signing_keys
         from fedsift.errors import LedgerAltered
-        from fedsift.protocol.verify import verify_result
         from fedsift.result import SelectionResult
 
         loaded = SelectionResult.load(result / RESULT if result.is_dir() else result)
-        known = read_signing_keys(keys) if keys else None
-        found = verify_result(loaded, known, fingerprint)
+        found = loaded.verify(keys or None, fingerprint)
         if as_json:
             echo_json(found)
             raise typer.Exit(0 if found.passed else LedgerAltered.exit_code)

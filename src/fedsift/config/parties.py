@@ -9,7 +9,7 @@ a job in one process names it, and a site between organisations has the same tab
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -246,13 +246,3 @@ the label holder has classes and no features; with features, or a label of numbe
 ``paper-training`` is what ``protocol="paper"`` opens beyond that: numbers of single rows, from
 which labels and columns can be computed.
 """
-
-
-def expand_kinds(names: Iterable[str]) -> frozenset[str]:
-    """Return all kinds in a list of kinds and names of sets."""
-    return frozenset(kind for name in names for kind in KIND_SETS.get(name, (name,)))
-
-
-def name_sets(kind: str) -> tuple[str, ...]:
-    """Return the names of the sets that hold a kind."""
-    return tuple(name for name, kinds in KIND_SETS.items() if kind in kinds)

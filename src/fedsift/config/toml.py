@@ -208,11 +208,17 @@ class TomlCheck:
         )
 
 
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Find the known name a person most likely meant, or None."""
+    folded = {candidate.strip().casefold(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.strip().casefold(), list(folded), n=1, cutoff=0.6)
+    return folded[close[0]] if close else None
+
+
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     """``Did you mean ...?``, or another hint if nothing is close."""
-    folded = {candidate.casefold(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.strip().casefold(), list(folded), n=1, cutoff=0.6)
-    return f"Did you mean {folded[close[0]]!r}?" if close else otherwise
+    meant = closest(name, known)
+    return otherwise if meant is None else f"Did you mean {meant!r}?"
 
 
 def possible(given: str) -> Path:

@@ -23,7 +23,7 @@ from fedsift.data import Federation
 from fedsift.data.federation import JointFederation
 from fedsift.jobs import align, collect
 from fedsift.jobs import setup_terms as messages
-from fedsift.jobs.chain import survivors
+from fedsift.jobs.chain import keep_selected
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.base import number_to_select
 from fedsift.methods.checks import ResultNeeds
@@ -44,7 +44,7 @@ def estimate_steps(
     *,
     predicts: bool = False,
 ) -> Estimate | None:
-    """Predict the cost of all steps; None if that of one cannot be told."""
+    """Predict the cost of all steps; None if that of one cannot be predicted."""
     found: list[Estimate] = []
     for number, selector in enumerate(selectors, start=1):
         beside = None if around is None else around(number, federation, selector)
@@ -76,7 +76,7 @@ def estimate_joint(
     policies: Mapping[str, Policy],
     n_rows: Mapping[str, int],
 ) -> Estimate | None:
-    """Predict the cost of a job on the parties' own tables; None if it cannot be told.
+    """Predict the cost of a job on the parties' own tables; None if it cannot be predicted.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def _probably_left(federation: Federation, selector: Any) -> Federation:
         kept = number_to_select(settings["n_features_to_select"], federation.n_features)
         share = kept / federation.n_features
         names = {party: own[: max(1, round(share * len(own)))] for party, own in names.items()}
-    left = survivors(federation, names)
+    left = keep_selected(federation, names)
     if isinstance(left, JointFederation):
         counts = [len(own) for own in names.values()]
         return replace(left, total_features=counts[0] if kept_by_all else sum(counts))
@@ -152,22 +152,24 @@ _SALT = "0" * 32
 def tally_joint(
     job: JointJob, federation: Federation, selector: Any, n_ids: Mapping[str, int]
 ) -> Counts:
-    """Meeting, alignment and findings; ``n_ids`` are the rows before they are matched."""
+    """Setup, alignment and collection; ``n_ids`` are the rows before they are matched."""
     tally = Counts()
     participants = [party for party in job.parties if party != job.coordinator]
-    _meet(tally, job, federation, participants)
+    _count_setup(tally, job, federation, participants)
     if job.aligned:
-        _align(
+        _count_alignment(
             tally,
             federation.n_rows,
             n_ids[job.coordinator],
             [n_ids[party] for party in participants],
         )
-    _find(tally, job, federation, selector._asked(job.setting), participants)
+    _count_collection(tally, job, federation, selector._asked(job.setting), participants)
     return tally
 
 
-def _meet(tally: Counts, job: JointJob, federation: Federation, participants: list[str]) -> None:
+def _count_setup(
+    tally: Counts, job: JointJob, federation: Federation, participants: list[str]
+) -> None:
     version, n_rows = job.version, federation.n_rows
     without_data = job.coordinator not in job.parties
     invitation: Any = messages.HolderInvitation(version, _FINGERPRINT, n_rows, "classes", 0)
@@ -190,7 +192,7 @@ def _meet(tally: Counts, job: JointJob, federation: Federation, participants: li
         tally.ask(briefing, others=1)
 
 
-def _align(tally: Counts, n_common: int, n_own: int, n_others: list[int]) -> None:
+def _count_alignment(tally: Counts, n_common: int, n_own: int, n_others: list[int]) -> None:
     """Private set intersection between the coordinator and everybody else."""
     start = align.AlignmentStart(_SALT, n_own)
     request = frame(align.BlindedIds(_EMPTY), (1, _POINT_BYTES * n_own))
@@ -208,15 +210,15 @@ def _align(tally: Counts, n_common: int, n_own: int, n_others: list[int]) -> Non
     tally.do("encrypt", "blind id", n_own)
 
 
-def _find(
+def _count_collection(
     tally: Counts,
     job: JointJob,
     federation: Federation,
     asked: ResultNeeds,
     participants: list[str],
 ) -> None:
-    told = [party for party in participants if party in federation.tables]
-    for number, party in enumerate(told):
+    named = [party for party in participants if party in federation.tables]
+    for number, party in enumerate(named):
         n_columns = federation.tables[party].n_columns
         before = tally.rounds
         if asked.remarks:

@@ -24,18 +24,16 @@ from fedsift.costs.products import (
     CountingProductCloud,
     CountingProductOwner,
 )
-from fedsift.crypto.counting import count_work, counting_with
 from fedsift.crypto.identity import Identity
+from fedsift.crypto.kernels import count_work, counting_with
 from fedsift.crypto.products.plan import ProductPlan
 from fedsift.data import Federation, PartyTable, Target
-from fedsift.data.column import Column
 from fedsift.data.federation import is_remote
+from fedsift.data.table import Column
 from fedsift.protocol import Message, Role
-from fedsift.protocol.codec import MAGIC, Done
-from fedsift.protocol.message import sealed_parts
+from fedsift.protocol.message import MAGIC, Done, sealed_parts
 from fedsift.protocol.policy import Policy, RemotePolicy
-from fedsift.protocol.protocol import find_driver
-from fedsift.protocol.role import T
+from fedsift.protocol.role import T, find_driver
 
 R = TypeVar("R")
 
@@ -110,11 +108,11 @@ class _Counter:
         self._full_plan = full_plan
 
     def do(self, phase: str, unit: str, count: float = 1) -> None:
-        """See :class:`fedsift.crypto.counting.Counter`."""
+        """See :class:`fedsift.crypto.kernels.Counter`."""
         self.counts.do(phase, unit, count)
 
     def kernel(self, name: str, *arguments: Any) -> Any:
-        """See :class:`fedsift.crypto.counting.Counter`."""
+        """See :class:`fedsift.crypto.kernels.Counter`."""
         if name in _COLUMNS:
             return _COLUMNS[name](_CURRENT, *arguments)
         plan = next(one for one in arguments if isinstance(one, ProductPlan))
@@ -139,7 +137,7 @@ class _CountingNetwork:
         self.policy: Policy = RemotePolicy()  # the run itself keeps to the limits
 
     def members(self, role: str) -> tuple[str, ...]:
-        """Parties that play a role, in party order."""
+        """Parties that have a role, in party order."""
         return tuple(party for party, name in self._counter.roles if name == role)
 
     async def ask(
@@ -228,7 +226,9 @@ def sample_federation(
     tables: dict[str, PartyTable] = {}
     for party, table in federation.tables.items():
         real = federation.n_rows if federation.setting == "vertical" else table.n_rows
-        few = min(n_rows, real or n_rows)  # a table elsewhere may not have told its rows
+        few = min(
+            n_rows, real or n_rows
+        )  # a table elsewhere may not have said how many rows it has
         columns = tuple(_made_up(column, few, rng, points) for column in _columns(table))
         tables[party] = SampleTable(party, columns, stands_for=stands_for or few)
     target, fewest = federation.target, min(n_rows, federation.n_rows or n_rows)

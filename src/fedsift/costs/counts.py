@@ -20,7 +20,7 @@ from fedsift.crypto.schemes.paillier import key_bits_for, public_key_bytes
 from fedsift.crypto.schemes.seal import SealParameters
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.protocol import Message
-from fedsift.protocol.codec import MAGIC, Done
+from fedsift.protocol.message import MAGIC, Done
 
 MASKING_KEY = PublicKeys("x25519", {}, (bytes(32),))
 

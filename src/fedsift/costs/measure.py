@@ -96,13 +96,13 @@ def _messages() -> Seconds:
 
     protocol = Protocol("echo", (_Shout, _Echo), (_Caller, _Wall))
 
-    def play(*steps: tuple[int, int]) -> list[float]:
+    def run(*steps: tuple[int, int]) -> list[float]:
         nodes: dict[str, Sequence[Role]] = {"a": (_Caller(steps),), "b": (_Wall(),)}
         found: list[float] = LOCAL_ENGINE.run(protocol, nodes).value
         return found
 
-    small, large = play((16, 40), (1 << 20, 8))
-    start = per_call(play) + per_call(versions)
+    small, large = run((16, 40), (1 << 20, 8))
+    start = per_call(run) + per_call(versions)
     return {
         "start": start,
         "call": small,

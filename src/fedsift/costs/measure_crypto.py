@@ -39,7 +39,7 @@ def _long_exponents() -> list[int]:
 
 def bgv() -> Seconds:
     """SEAL in the ring that others are compared with."""
-    from fedsift.crypto.randomness import uniform_below
+    from fedsift.crypto.modular import uniform_below
     from fedsift.crypto.schemes.seal import (
         SealOwner,
         SealParameters,
@@ -202,10 +202,10 @@ def paillier() -> Seconds:
 def openly() -> Seconds:
     """Runs without encryption: Python's integers, rings of small numbers, and open slots."""
     from fedsift.crypto.columns import plain as counts_plain
+    from fedsift.crypto.modular import uniform_below
     from fedsift.crypto.products.bgv import _Diagonals as Diagonals
     from fedsift.crypto.products.plan import plan_products
     from fedsift.crypto.products.ring import PlainEvaluator
-    from fedsift.crypto.randomness import uniform_below
     from fedsift.crypto.schemes.seal import SealParameters, plain_primes
     from fedsift.crypto.wire import Ciphertexts
     from fedsift.methods.vfps import blinding

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.masking import masks_modulo
-from fedsift.crypto.randomness import uniform_below
+from fedsift.crypto.modular import uniform_below
 from fedsift.errors import WrongTotals
 
 PRIME = (1 << 31) - 1

@@ -1,12 +1,17 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sealed envelopes between two organisations, for messages that a hub carries.
+"""Signatures and sealed envelopes of organisations, for what a hub carries between them.
 
 Each organisation pins the X25519 public keys of the others. Both sides of a pair derive one
 AES-256-GCM key per direction, role of the message (request or reply) and session, so an envelope
 opens only at its receiver, only as what it was sent as, and only in its own session. Sequence
 numbers are part of what is authenticated: an envelope that was changed, repeated, reflected, or
 delivered out of turn is refused. The hub sees who writes to whom, when, and how much.
+
+A *letter* is one sealed message without a conversation around it, for what is left with a hub and
+picked up later: a submitter's word that a job is its own, and the result that goes back. Its keys
+come from both organisations' own keys, so the receiver knows who wrote, and from a key made for
+this letter alone, so that the writer's key, if it is stolen later, does not open it.
 """
 
 from __future__ import annotations
@@ -14,37 +19,76 @@ from __future__ import annotations
 import secrets
 import struct
 from collections.abc import Mapping
-from typing import Literal, NoReturn
+from typing import Generic, Literal, NoReturn, TypeVar
 
-from cryptography.exceptions import InvalidTag
+from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from fedsift.crypto.signing import SigningKey
 from fedsift.errors import BadEnvelope, ParameterError
 
 Kind = Literal["request", "reply"]
-
 _DOMAIN = b"fedsift envelope v1"
+_KEY_BYTES = 32
+_SEED_BYTES = 32
+_NONCE_BYTES = 12
 _HEAD = struct.Struct(">4sQ")
 _MAGIC = b"fse\x01"
-_NONCE_BYTES = 12
-_KEY_BYTES = 32
+Secret = TypeVar("Secret", bound=Ed25519PrivateKey | X25519PrivateKey)
 
 
-class OrganisationKey:
-    """The long-lived key of one organisation; only its public part is ever handed out."""
+class _SecretKey(Generic[Secret]):
+    """A secret key; only its public part is ever handed out."""
 
-    def __init__(self, secret: X25519PrivateKey) -> None:
-        self._secret = secret
+    def __init__(self, secret: Secret) -> None:
+        self._secret: Secret = secret
 
     def __repr__(self) -> str:
-        return "<organisation key>"
+        return f"<{type(self).__name__}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("secret keys are not pickled")
+
+    @property
+    def public(self) -> bytes:
+        """What others pin, and check signatures with."""
+        return self._secret.public_key().public_bytes_raw()
+
+
+class SigningKey(_SecretKey[Ed25519PrivateKey]):
+    """Signs for its owner."""
+
+    @classmethod
+    def generate(cls) -> SigningKey:
+        """Make a key from the operating system's random source."""
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def derive(cls, secret: bytes) -> SigningKey:
+        """Make the key that belongs to another secret; that secret does not follow from it."""
+        info = b"fedsift signing key v1"
+        seed = HKDF(hashes.SHA256(), length=_SEED_BYTES, salt=None, info=info).derive(secret)
+        return cls(Ed25519PrivateKey.from_private_bytes(seed))
+
+    def sign(self, content: bytes) -> bytes:
+        """Sign some bytes."""
+        return self._secret.sign(content)
+
+
+def is_signed(public: bytes, content: bytes, signature: bytes) -> bool:
+    """Whether the owner of a public key signed these bytes."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, content)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+class OrganisationKey(_SecretKey[X25519PrivateKey]):
+    """The long-lived key of one organisation."""
 
     @classmethod
     def generate(cls) -> OrganisationKey:
@@ -59,11 +103,6 @@ class OrganisationKey:
     def to_bytes(self) -> bytes:
         """The secret, for the owner's own file."""
         return self._secret.private_bytes_raw()
-
-    @property
-    def public(self) -> bytes:
-        """What the others pin."""
-        return self._secret.public_key().public_bytes_raw()
 
     @property
     def signing(self) -> SigningKey:
@@ -194,3 +233,54 @@ def _refused(sender: str, reason: str) -> BadEnvelope:
         "Envelopes must be sealed by the pinned key, in this session, and arrive in order.",
         "Check the pinned keys; if they are right, someone on the way is tampering with messages.",
     )
+
+
+def seal_letter(
+    sender: str, key: OrganisationKey, receiver: str, public: bytes, topic: str, content: bytes
+) -> bytes:
+    """Seal a letter.
+
+    Parameters
+    ----------
+    sender, key
+        Who writes, and its own key.
+    receiver, public
+        Who may read, and its pinned key.
+    topic : str
+        What the letter is about; it opens only where the same is expected.
+
+    Examples
+    --------
+    >>> bank, ann = OrganisationKey.generate(), OrganisationKey.generate()
+    >>> letter = seal_letter("bank", bank, "ann", ann.public, "result of job 1", b"seven")
+    >>> open_letter("ann", ann, "bank", bank.public, "result of job 1", letter)
+    b'seven'
+    """
+    fresh = OrganisationKey.generate()
+    secret = fresh.agree(public)
+    session = _session(topic, fresh.public)
+    envelopes = Envelopes(sender, key, {receiver: public}, session, {receiver: secret})
+    return fresh.public + envelopes.seal(receiver, "request", content)
+
+
+def open_letter(
+    receiver: str, key: OrganisationKey, sender: str, public: bytes, topic: str, letter: bytes
+) -> bytes:
+    """Open a letter, if that sender wrote it to this receiver about this."""
+    fresh, envelope = letter[:_KEY_BYTES], letter[_KEY_BYTES:]
+    try:
+        secret = key.agree(fresh)
+    except ParameterError:
+        raise BadEnvelope(
+            f"What claims to be a letter from {sender!r} is none.",
+            "A letter holds a key and an envelope.",
+            "Ask for it to be sent again.",
+        ) from None
+    session = _session(topic, fresh)
+    return Envelopes(receiver, key, {sender: public}, session, {sender: secret}).open(
+        sender, "request", envelope
+    )
+
+
+def _session(topic: str, fresh: bytes) -> str:
+    return f"letter {fresh.hex()} {topic}"

@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from fedsift.crypto.counting import count_work
 from fedsift.crypto.identity import Identity, KeyedParty
+from fedsift.crypto.kernels import count_work
 from fedsift.crypto.wire import PublicKeys
 from fedsift.errors import BadCiphertext, FixedPointOverflow, ParameterError
 

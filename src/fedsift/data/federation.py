@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""A federation: parties, the tables they own, and who holds the labels."""
+"""A federation: parties, the tables they own, and who holds the labels.
+
+What is fine but may not be what the user meant is remarked on, with counts only.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,8 @@ from numpy.typing import NDArray
 
 from fedsift.data.horizontal import assemble_horizontal
 from fedsift.data.ids import unknown_party
-from fedsift.data.remarks import remarks_on
 from fedsift.data.sources import missing_column
-from fedsift.data.table import PartyTable
+from fedsift.data.table import Column, PartyTable
 from fedsift.data.target import Target
 from fedsift.data.vertical import IdColumns, Label, assemble_vertical
 from fedsift.errors import UndeclaredFlow
@@ -305,9 +307,9 @@ class RemoteTable(PartyTable):
     name : str
         The party.
     feature_names : sequence of str
-        Names that this site was told; empty if it needs none.
+        Names that this site knows; empty if it needs none.
     n_rows : int
-        Rows that take part; 0 if this site was not told.
+        Rows that take part; 0 if this site does not know.
 
     Examples
     --------
@@ -324,18 +326,18 @@ class RemoteTable(PartyTable):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names as far as this site was told."""
+        """Names as far as this site knows them."""
         names: tuple[str, ...] = self._told[0]  # type: ignore[attr-defined]
         return names
 
     @property
     def n_columns(self) -> int:
-        """Number of columns as far as this site was told."""
+        """Number of columns as far as this site knows."""
         return len(self.feature_names)
 
     @property
     def n_rows(self) -> int:
-        """Rows as far as this site was told."""
+        """Rows as far as this site knows."""
         return int(self._told[1])  # type: ignore[attr-defined]
 
     @property
@@ -350,7 +352,7 @@ class RemoteTable(PartyTable):
 
 
 class TargetOutline(Target):
-    """Labels at another site: classes or numbers, and how many classes if that was told."""
+    """Labels at another site: classes or numbers, and how many classes if that is known."""
 
     def __init__(self, kind: Literal["classes", "numbers"], n_classes: int = 0) -> None:
         object.__setattr__(self, "kind", kind)
@@ -361,7 +363,7 @@ class TargetOutline(Target):
 
     @property
     def n_classes(self) -> int:
-        """Number of classes; 0 if this site was not told."""
+        """Number of classes; 0 if this site does not know."""
         return int(self._n_classes)  # type: ignore[attr-defined]
 
     @property
@@ -387,7 +389,7 @@ class JointFederation(Federation):
     Parameters
     ----------
     total_features : int
-        Features of all parties, also where their names were not told.
+        Features of all parties, also where their names are not known.
     """
 
     total_features: int = 0
@@ -418,3 +420,71 @@ def _elsewhere(what: str) -> UndeclaredFlow:
         "A site computes with its own data and with messages.",
         "Report this: a method has read what no party sent it.",
     )
+
+
+_RARE_CLASS_ROWS = 5
+_MOSTLY = 0.5
+
+
+def remarks_on(
+    tables: Mapping[str, PartyTable], targets: Sequence[Target | None]
+) -> tuple[str, ...]:
+    """List constant, mostly missing and id-like columns and rare classes; counts only.
+
+    Parameters
+    ----------
+    tables : mapping of str to PartyTable
+        Checked tables.
+    targets : sequence of Target or None
+        The labels of all parties.
+
+    Returns
+    -------
+    remarks : tuple of str
+        One sentence each.
+    """
+    remarks = [remark for table in tables.values() for remark in _on_table(table)]
+    return (*remarks, *_on_targets([target for target in targets if target is not None]))
+
+
+def _on_table(table: PartyTable) -> list[str]:
+    checks = (
+        (_is_constant, "have the same value in every row"),
+        (_is_mostly_missing, "are missing in more than half of the rows"),
+        (_is_like_an_id, "have a different category in every row, like an id"),
+    )
+    remarks = []
+    for check, text in checks:
+        n_found = sum(check(column) for column in table.columns)
+        if n_found:
+            remarks.append(f"{n_found} of {table.n_columns} columns of {table.name!r} {text}.")
+    return remarks
+
+
+def _is_constant(column: Column) -> bool:
+    if column.missing.any():
+        return False
+    return bool((column.values == column.values[0]).all())
+
+
+def _is_mostly_missing(column: Column) -> bool:
+    return float(column.missing.mean()) > _MOSTLY
+
+
+def _is_like_an_id(column: Column) -> bool:
+    n_rows = len(column.values)
+    return column.kind == "categorical" and n_rows > 1 and len(column.categories) >= n_rows
+
+
+def _on_targets(targets: Sequence[Target]) -> list[str]:
+    if not targets:
+        return []
+    if targets[0].kind == "numbers":
+        values = np.concatenate([target.values for target in targets])
+        return ["The label is the same number in every row."] if np.ptp(values) == 0 else []
+    codes = np.concatenate([target.codes for target in targets])
+    sizes = np.bincount(codes, minlength=targets[0].n_classes)
+    n_rare = int((sizes < _RARE_CLASS_ROWS).sum())
+    if not n_rare:
+        return []
+    return [f"{n_rare} of {len(sizes)} classes have fewer than {_RARE_CLASS_ROWS} rows."]

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsift.data.ids import as_pairs
-from fedsift.data.sources import RawColumn, raw_column, read_source
+from fedsift.data.sources import RawColumn, raw_column, read_source, shortened, united
 from fedsift.data.table import PartyTable, as_raw
 from fedsift.data.target import Target
-from fedsift.data.wording import shortened, united
 from fedsift.errors import AlignmentError, ColumnError
 
 

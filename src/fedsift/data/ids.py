@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsift.data.column import is_missing
-from fedsift.data.sources import RawColumn
-from fedsift.data.wording import did_you_mean, plain_text
+from fedsift.config.toml import did_you_mean
+from fedsift.data.sources import RawColumn, is_missing, plain_text, shortened
 from fedsift.errors import AlignmentError, PartyError
 
 Ids = NDArray[np.str_]
@@ -113,5 +112,5 @@ def unknown_party(name: str, known: Sequence[str]) -> PartyError:
     return PartyError(
         f"There is no party {name!r}.",
         f"It must be one of the {len(known)} parties of the federation.",
-        did_you_mean(name, known, what="parties"),
+        did_you_mean(name, known, f"Known parties: {shortened(known)}."),
     )

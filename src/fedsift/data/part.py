@@ -1,23 +1,28 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""What one party brings to a joint run: its features, its labels, its ids. It stays at its site."""
+"""What one party brings to a joint run: its features, its labels, its ids. It stays at its site.
+
+In a simulation, parties that keep their names to themselves get numbers in the result instead.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsift.data.column import Column, is_missing, objects_as_numbers
+from fedsift.data import Federation
 from fedsift.data.ids import Ids
-from fedsift.data.sources import RawColumn, read_source
-from fedsift.data.table import PartyTable
+from fedsift.data.sources import RawColumn, is_missing, read_source
+from fedsift.data.table import Column, PartyTable, objects_as_numbers
 from fedsift.data.target import Target
 from fedsift.data.vertical import read_member
 from fedsift.errors import DataError
+from fedsift.result import SelectionResult
 
 Codes = NDArray[np.int64]
 LABEL = "label"
@@ -197,7 +202,7 @@ def _placed(own: tuple[str, ...], codes: Codes, size: int) -> tuple[str, ...]:
 
 
 def load_anonymous(load: Callable[[], Part]) -> Part:
-    """Read a table whose names stay at home, also those in what may be wrong with it."""
+    """Read a table whose names stay with the party, also those in what may be wrong with it."""
     try:
         return load().anonymous()
     except DataError as error:
@@ -206,3 +211,63 @@ def load_anonymous(load: Callable[[], Part]) -> Part:
             "The party keeps the names of its columns, so only its own checks say what is wrong.",
             "Have that party check its table, with 'fedsift deploy party' or 'fedsift plan'.",
         ) from error
+
+
+def anonymised(
+    result: SelectionResult, federation: Federation, parties: Iterable[str]
+) -> SelectionResult:
+    """The result as others may see it: features of these parties by number, such as "shop #3".
+
+    Numbers follow the order of the columns in the party's table, so that the party itself can tell.
+    """
+    names: dict[str, dict[str, str]] = {}
+    for party in parties:
+        if party in federation.tables:
+            own = federation.tables[party].feature_names
+            names[party] = dict(zip(own, numbered(party, len(own)), strict=True))
+    if not names:
+        return result
+    return msgspec.structs.replace(
+        result,
+        selected={
+            party: tuple(names.get(party, {}).get(name, name) for name in chosen)
+            for party, chosen in result.selected.items()
+        },
+        scores=_by_party(result.scores, names),
+        ranking=_by_party(result.ranking, names),
+        p_values=_by_party(result.p_values, names),
+        q_values=_by_party(result.q_values, names),
+        history=tuple(_entry(entry, names) for entry in result.history),
+        warnings=tuple(_sentence(text, names) for text in result.warnings),
+        steps=tuple(anonymised(step, federation, names) for step in result.steps),
+    )
+
+
+def _by_party(values: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    return {
+        party: (
+            {names[party].get(name, name): value for name, value in own.items()}
+            if party in names and isinstance(own, dict)
+            else own
+        )
+        for party, own in values.items()
+    }
+
+
+def _entry(entry: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    changed = {
+        key: _by_party(value, names) if isinstance(value, dict) else value
+        for key, value in entry.items()
+    }
+    party, feature = entry.get("party"), entry.get("feature")
+    if isinstance(party, str) and isinstance(feature, str):
+        changed["feature"] = names.get(party, {}).get(feature, feature)
+    return changed
+
+
+def _sentence(text: str, names: Mapping[str, Mapping[str, str]]) -> str:
+    """Remarks quote names of columns."""
+    for own in names.values():
+        for name in sorted(own, key=len, reverse=True):
+            text = text.replace(repr(name), repr(own[name]))
+    return text

@@ -1,25 +1,31 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Making a federation out of one table, by columns or by rows, to try things out."""
+"""Making a federation out of one table, by columns or by rows, to try things out.
+
+Rows are dealt out evenly, by cluster, or by class mixture.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsift.data.column import is_missing
+from fedsift.config.job import OWN_PARTY, DataEntry
 from fedsift.data.federation import Federation
 from fedsift.data.ids import check_names, unknown_party
-from fedsift.data.row_owners import SKEWS, owners_by_skew
-from fedsift.data.sources import missing_column
+from fedsift.data.sources import is_missing, missing_column, plain_text
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
-from fedsift.data.wording import plain_text
 from fedsift.errors import AlignmentError, ParameterError, PartyError
+
+_CONCENTRATION = 0.5
+_QUANTILE_GROUPS = 4
+
 
 _LABEL_HOLDER = "label-holder"
 _WHOLE = "data"
@@ -141,6 +147,24 @@ def split_horizontal(
         targets={n: None if target is None else target.take(rows) for n, rows in order.items()},
         row_order=order,
     )
+
+
+def split_as_described(X: Any, y: Any, data: DataEntry, seed: int | None) -> Federation:
+    """Split one table as the ``[data]`` of a file says."""
+    counted = isinstance(data.parties, int)
+    shared: dict[str, Any] = {
+        "random_state": seed,
+        "names": None if counted else data.parties,
+        "task": data.task,
+        "categorical": data.categorical,
+    }
+    n_parties = data.parties if isinstance(data.parties, int) else len(data.parties)
+    if data.setting == "horizontal":
+        return split_horizontal(X, y, n_parties, skew=data.skew, **shared)
+    holder: int | str | None = data.label_holder or 0
+    if holder == OWN_PARTY:
+        holder = None
+    return split_vertical(X, y, n_parties, label_holder=holder, **shared)
 
 
 def _as_source(X: Any) -> Any:
@@ -339,3 +363,121 @@ def as_generator(random_state: Any) -> np.random.Generator:
         "It must be None, an integer from 0 to 2**64 - 1, or a numpy Generator.",
         "Pass for example random_state=0.",
     )
+
+
+SKEWS: tuple[str | None, ...] = (None, "kmeans", "dirichlet")
+
+Owners = NDArray[np.int64]
+
+
+def owners_by_skew(
+    matrix: Callable[[], NDArray[np.float64]],
+    target: Target | None,
+    n_parties: int,
+    skew: str | None,
+    rng: np.random.Generator,
+    n_rows: int,
+) -> Owners:
+    """Return the party number of every row.
+
+    Parameters
+    ----------
+    matrix : callable
+        Gives the features as numbers; called only if the rule looks at them.
+    target : Target or None
+        Labels, needed for ``"dirichlet"``.
+    n_parties : int
+        Number of parties, at most the number of rows.
+    skew : {None, "kmeans", "dirichlet"}
+        The rule.
+    rng : Generator
+        Source of randomness.
+    n_rows : int
+        Number of rows.
+
+    Returns
+    -------
+    owners : ndarray of int64 of shape (n_rows,)
+        Every party from 0 to ``n_parties - 1`` occurs.
+    """
+    if skew == "kmeans":
+        return by_cluster(matrix(), n_parties, rng)
+    if skew == "dirichlet":
+        return by_class_mixture(target, n_parties, rng)
+    return evenly(n_rows, n_parties, rng)
+
+
+def evenly(n_rows: int, n_parties: int, rng: np.random.Generator) -> Owners:
+    """Deal the rows out at random; sizes differ by one at most."""
+    owners = np.empty(n_rows, dtype=np.int64)
+    for party, rows in enumerate(np.array_split(rng.permutation(n_rows), n_parties)):
+        owners[rows] = party
+    return owners
+
+
+def by_cluster(matrix: NDArray[np.float64], n_parties: int, rng: np.random.Generator) -> Owners:
+    """Give every party one k-means cluster of the standardised rows."""
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    clusters = KMeans(n_parties, n_init=3, random_state=int(rng.integers(2**31 - 1)))
+    with warnings.catch_warnings():
+        # Fewer distinct rows than parties is fine here: empty shares are filled up below.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        owners = clusters.fit_predict(_standardised(matrix)).astype(np.int64)
+    return _fill_up(owners, n_parties, 1, rng)
+
+
+def by_class_mixture(target: Target | None, n_parties: int, rng: np.random.Generator) -> Owners:
+    """Split every class by proportions of its own, drawn from a Dirichlet distribution."""
+    if target is None:
+        raise ParameterError(
+            "skew='dirichlet' was asked for without labels.",
+            "This rule splits the rows class by class.",
+            "Pass y, or use skew=None or 'kmeans'.",
+        )
+    least = max(2, target.n_rows // (10 * n_parties))
+    if least * n_parties > target.n_rows:
+        raise ParameterError(
+            f"parties={n_parties} with {target.n_rows} rows.",
+            f"skew='dirichlet' gives every party at least {least} rows.",
+            "Choose fewer parties.",
+        )
+    owners = np.empty(target.n_rows, dtype=np.int64)
+    groups = _groups(target)
+    for group in range(int(groups.max()) + 1):
+        rows = rng.permutation(np.flatnonzero(groups == group))
+        shares = rng.dirichlet(np.full(n_parties, _CONCENTRATION))
+        cuts = np.round(np.cumsum(shares)[:-1] * len(rows)).astype(np.int64)
+        for party, part in enumerate(np.split(rows, cuts)):
+            owners[part] = party
+    return _fill_up(owners, n_parties, least, rng)
+
+
+def _groups(target: Target) -> NDArray[np.int64]:
+    """Return class codes, or the quartile of a numeric target."""
+    if target.kind == "classes":
+        return target.codes
+    inner = np.linspace(0, 1, _QUANTILE_GROUPS + 1)[1:-1]
+    return np.searchsorted(np.quantile(target.values, inner), target.values).astype(np.int64)
+
+
+def _standardised(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return columns of mean 0 and spread 1, with the mean in place of missing values."""
+    centred = np.nan_to_num(matrix - np.nanmean(matrix, axis=0))
+    spread = centred.std(axis=0)
+    scaled: NDArray[np.float64] = centred / np.where(spread > 0, spread, 1.0)
+    return scaled
+
+
+def _fill_up(owners: Owners, n_parties: int, least: int, rng: np.random.Generator) -> Owners:
+    """Move rows from the largest shares to those that have fewer than ``least``."""
+    owners = owners.copy()
+    sizes = np.bincount(owners, minlength=n_parties)
+    while sizes.min() < least:
+        poor, rich = int(sizes.argmin()), int(sizes.argmax())
+        n_moved = min(least - sizes[poor], sizes[rich] - least)
+        moved = rng.choice(np.flatnonzero(owners == rich), size=n_moved, replace=False)
+        owners[moved] = poor
+        sizes = np.bincount(owners, minlength=n_parties)
+    return owners

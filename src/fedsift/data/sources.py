@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Raw columns: what a party hands over, before anything is checked or encoded.
+"""Tables as they come: arrays, frames and dictionaries, read into columns of one length.
 
-Arrays, dictionaries, data frames and files all become a `RawTable`, so that the checks in
-`column` and `target` see one form only. Files are opened in `files`.
+Names, ids, categories and class labels of different parties are compared as text, so a pandas float
+``7.0`` at one party and an integer ``7`` at another come out alike.
 """
 
 from __future__ import annotations
@@ -16,11 +16,71 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsift.data.wording import did_you_mean, plain_text, shortened
+from fedsift.config.toml import did_you_mean
 from fedsift.errors import ColumnError, ParameterError
 
 LONGEST_NAME = 1000
 """Characters of a column's name; names travel in messages, reports and errors."""
+MOST_COLUMNS = 1_000_000
+"""Of an array; every column takes memory, whether or not there are rows."""
+
+
+_SHOWN_NAMES = 8
+
+
+def plain_text(value: Any) -> str:
+    """Text of one cell: stripped, and without the ``.0`` that pandas adds to whole numbers."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def parses_as_number(text: str) -> bool:
+    """Whether Python would read this text as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def in_reading_order(texts: Iterable[str]) -> tuple[str, ...]:
+    """Distinct texts in the order a person expects: by size if all are numbers, else by letter."""
+    distinct = sorted(set(texts))
+    if all(parses_as_number(text) for text in distinct):
+        distinct.sort(key=float)
+    return tuple(distinct)
+
+
+def united(lists: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """One list that holds every text of all lists; an order given on purpose is kept."""
+    everything = list(dict.fromkeys(text for texts in lists for text in texts))
+    if all(texts == in_reading_order(texts) for texts in lists):
+        return in_reading_order(everything)
+    return tuple(everything)
+
+
+def shortened(names: Iterable[str]) -> str:
+    """List the first few names, and how many more there are."""
+    listed = [repr(name) for name in names]
+    more = len(listed) - _SHOWN_NAMES
+    return ", ".join(listed[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which entries of any array are missing: None, NaN, NA, or text of blanks only."""
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values), dtype=bool)
+    if values.dtype.kind == "M":
+        return np.asarray(np.isnat(values), dtype=bool)
+    if values.dtype.kind != "O":
+        return np.zeros(len(values), dtype=bool)
+    import pandas as pd
+
+    blank = [isinstance(value, str) and not value.strip() for value in values]
+    missing: NDArray[np.bool_] = np.asarray(pd.isna(values), dtype=bool) | np.array(blank, bool)
+    return missing
+
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,10 +106,6 @@ class RawColumn:
     values: NDArray[Any]
     declared_categorical: bool = False
     order: tuple[str, ...] | None = None
-
-
-MOST_COLUMNS = 1_000_000
-"""Of an array; every column takes memory, whether or not there are rows."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,7 +144,7 @@ def missing_column(name: str, known: Sequence[str], party: str) -> ColumnError:
     return ColumnError(
         f"Party {party!r} has no column {name!r}.",
         f"It must be one of its {len(known)} columns.",
-        did_you_mean(name, known, what="columns"),
+        did_you_mean(name, known, f"Known columns: {shortened(known)}."),
     )
 
 

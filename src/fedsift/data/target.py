@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsift.data.column import encode, is_missing, objects_as_numbers
-from fedsift.data.sources import RawColumn, raw_column
+from fedsift.data.sources import RawColumn, is_missing, raw_column
+from fedsift.data.table import encode, objects_as_numbers
 from fedsift.errors import ColumnError, ParameterError, ValueProblem
 
 TASKS = ("auto", "classification", "regression")

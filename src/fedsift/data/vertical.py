@@ -15,12 +15,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsift.config.toml import closest
 from fedsift.data.alignment import Aligned, Rows, common_rows, lacks_ids
 from fedsift.data.ids import Ids, as_pairs, check_names, make_ids
-from fedsift.data.sources import RawColumn, RawTable, missing_column, raw_column, read_source
+from fedsift.data.sources import (
+    RawColumn,
+    RawTable,
+    missing_column,
+    raw_column,
+    read_source,
+)
 from fedsift.data.table import PartyTable, as_raw
 from fedsift.data.target import Target
-from fedsift.data.wording import closest
 from fedsift.errors import AlignmentError, ParameterError, PartyError
 from fedsift.result import Disclosure
 
@@ -262,8 +268,8 @@ def _parts(
         for m in members
         if len(rows[m.name]) < m.n_rows
     )
-    told = aligned.disclosures
-    return Parts(tables, parties, holder, target, rows, told, remarks, aligned.messages)
+    revealed = aligned.disclosures
+    return Parts(tables, parties, holder, target, rows, revealed, remarks, aligned.messages)
 
 
 def _taken(table: PartyTable, rows: NDArray[np.int64]) -> PartyTable:

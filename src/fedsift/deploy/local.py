@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fedsift.config.toml import toml_text
-from fedsift.data.cells import plain_cell, plain_cells
+from fedsift.data.files import plain_cell, plain_cells
 from fedsift.deploy import processes
 from fedsift.deploy.kits import Kit, PartyData, PartyFacts, make_kits, set_party
 from fedsift.deploy.project import Project, Submitter

@@ -27,7 +27,6 @@ from fedsift.deploy.own_table import columns_for, digest_table, part_for, read_t
 from fedsift.deploy.site import policy_of
 from fedsift.deploy.site_files import SiteSettings, load_site
 from fedsift.errors import FedsiftError, PolicyViolation
-from fedsift.jobs.chain_joint import plan_chain
 from fedsift.jobs.history import Budget, History
 from fedsift.jobs.inbox import Outlook
 from fedsift.jobs.run import LocalParty, plan_joint
@@ -129,9 +128,8 @@ def _planned(
         party: own if party == settings.name else _stand_in(job, party, own, number)
         for number, party in enumerate(job.parties)
     }
-    homes = {party: LocalParty.of(part, policies[party]) for party, part in parts.items()}
-    plan_it = plan_chain if job.steps else plan_joint
-    federation, plan = plan_it(job, homes, simulated=False)
+    local_parties = {party: LocalParty.of(part, policies[party]) for party, part in parts.items()}
+    federation, plan = plan_joint(job, local_parties, simulated=False)
     notes = [*plan.notes, _say_elsewhere(job, settings.name)]
     if own.n_rows < n_rows:
         notes.append(_FEWER_ROWS.format(n_rows=own.n_rows, all_rows=n_rows))
@@ -150,11 +148,11 @@ def _cost(
     n_rows: int,
     tell: Callable[[], None] | None,
 ) -> dict[str, Any]:
-    """Seconds, bytes and rounds between organisations; empty if they cannot be told."""
+    """Seconds, bytes and rounds between organisations; empty if they cannot be predicted."""
     rates = rates_of_this_machine(tell=tell)
     counts = dict.fromkeys(job.parties, n_rows)
-    told = estimate_joint(job, federation, rates, policies, counts)
-    return {} if told is None else on_flare(told).to_plain()
+    predicted = estimate_joint(job, federation, rates, policies, counts)
+    return {} if predicted is None else on_flare(predicted).to_plain()
 
 
 def _rows_to_plan_with(job: JointJob, own: Part) -> Any:

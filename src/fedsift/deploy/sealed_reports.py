@@ -19,8 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from fedsift import errors
-from fedsift.crypto.envelope import OrganisationKey
-from fedsift.crypto.letter import open_letter, seal_letter
+from fedsift.crypto.envelope import OrganisationKey, open_letter, seal_letter
 from fedsift.engine.local import printable
 from fedsift.engine.observer import ProgressSnapshot
 from fedsift.engine.session import to_fault

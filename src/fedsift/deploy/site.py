@@ -35,11 +35,11 @@ from fedsift.engine import Engine
 from fedsift.engine.observer import Observer
 from fedsift.engine.timeouts import DEFAULT_TIMEOUTS, Timeouts
 from fedsift.errors import BadEnvelope, FedsiftError, FileProblem, JobError, PolicyViolation
-from fedsift.jobs.chain_joint import run_chain
-from fedsift.jobs.chain_state import ChainModel, Keep
+from fedsift.jobs.chain_files import ChainModel
 from fedsift.jobs.chain_steps import PREDICTIONS
 from fedsift.jobs.history import History, JobRecord
 from fedsift.jobs.inbox import APPROVED, EXPIRED, REJECTED, Inbox
+from fedsift.jobs.phases import KeepOwn
 from fedsift.jobs.run import LocalParty, run_joint
 from fedsift.jobs.spec import JointJob
 from fedsift.protocol import Policy
@@ -223,34 +223,23 @@ class Site:
         return "" if self.settings.data is None else str(self.settings.data)
 
     def _run(self, engine: Engine, observer: Observer | None, history: History) -> bytes | None:
-        homes = {}
+        local_parties = {}
         for party in engine.home or ():
             if party in self.job.parties:
                 record = JobRecord(history, self.job, party, self.policy, self._table)
-                homes[party] = LocalParty(partial(self._load, record), self.policy, record)
+                local_parties[party] = LocalParty(partial(self._load, record), self.policy, record)
             else:
-                homes[party] = LocalParty(None, self.policy)
+                local_parties[party] = LocalParty(None, self.policy)
         with self._checkpoint() as place:
-            if self.job.steps:
-                result = run_chain(
-                    self.job,
-                    homes,
-                    engine,
-                    observer=observer,
-                    place=place,
-                    keep_own=self._keep_step(),
-                    keep_predictions=self._keep_predictions,
-                    keep_model=self._keep_model,
-                )
-                return None if result is None else msgspec.json.encode(result)
-            selector = self.job.selector(checkpoint=None if place is None else str(place))
             result = run_joint(
                 self.job,
-                homes,
+                local_parties,
                 engine,
                 observer=observer,
-                selector=selector,
-                keep_own=self._keep_own,
+                place=place,
+                keep_own=self._keep_step() if self.job.steps else self._keep_own,
+                keep_predictions=self._keep_predictions,
+                keep_model=self._keep_model,
             )
         return None if result is None else msgspec.json.encode(result)
 
@@ -275,7 +264,7 @@ class Site:
             with contextlib.suppress(OSError):
                 place.rmdir()  # a finished run has left nothing in it
 
-    def _keep_step(self) -> Keep:
+    def _keep_step(self) -> KeepOwn:
         """All steps so far in one file, as each of them ends."""
         steps: dict[str, list[dict[str, Any]]] = {}
 

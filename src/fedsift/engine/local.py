@@ -34,11 +34,17 @@ from fedsift.errors import (
     RunEnded,
     UndeclaredFlow,
 )
-from fedsift.protocol.codec import Done, Fault
 from fedsift.protocol.commitments import Record
-from fedsift.protocol.message import Message
-from fedsift.protocol.protocol import Protocol, absent_parties, find_driver, placement_of
-from fedsift.protocol.role import RemoteRole, Role, T
+from fedsift.protocol.message import Done, Fault, Message
+from fedsift.protocol.role import (
+    Protocol,
+    RemoteRole,
+    Role,
+    T,
+    absent_parties,
+    find_driver,
+    placement_of,
+)
 
 R = TypeVar("R")
 
@@ -121,7 +127,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Request:
+class RoleRequest:
     """A frame on its way from one role to another."""
 
     frame: bytes
@@ -258,7 +264,7 @@ class Exchange:
         self.session.record(frame, message, round_number, sender, receiver)
         limit = self.limit_seconds if timeout_seconds is None else timeout_seconds
         name = type(message).__name__
-        request = Request(frame, sender, receiver, round_number)
+        request = RoleRequest(frame, sender, receiver, round_number)
         try:
             answer = await asyncio.wait_for(self.deliver(request, limit), limit)
         except TimeoutError:
@@ -287,12 +293,12 @@ class Exchange:
             raise PartyFailed(receiver.party, name, round_number, reason)
         return received
 
-    async def deliver(self, request: Request, limit_seconds: float) -> bytes:  # noqa: ARG002
+    async def deliver(self, request: RoleRequest, limit_seconds: float) -> bytes:  # noqa: ARG002
         """Bring a request to a role in this process and return its reply."""
         node = self.nodes[request.receiver.party]
         return await asyncio.wrap_future(node.submit(self.serve(request)))
 
-    async def serve(self, request: Request) -> bytes:
+    async def serve(self, request: RoleRequest) -> bytes:
         """At the receiving party: decode, handle, encode; errors become faults."""
         session, sender, receiver = self.session, request.sender, request.receiver
         try:

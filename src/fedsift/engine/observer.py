@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who follows a run, what an observer is told on the way, and what a run comes to in the end."""
+"""Who follows a run, what an observer sees on the way, and what a run comes to in the end."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from typing import Any
 
 import msgspec
 
-from fedsift.protocol.ledger import Ledger
 from fedsift.protocol.role import Role
-from fedsift.protocol.transcript import Transcript
+from fedsift.protocol.transcript import Ledger, Transcript
 from fedsift.result import Disclosure, Traffic, TrafficRow
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What an observer is told after each message: counts and the ledger's row, never content."""
+    """What an observer sees after each message: counts and the ledger's row, never content."""
 
     round_number: int
     sender: str

@@ -19,14 +19,19 @@ import msgspec
 
 from fedsift.engine.observer import Observer, Outcome, Progress
 from fedsift.errors import BadFrame, FedsiftError, OutOfMemory, UndeclaredFlow, UnplannedMessage
-from fedsift.protocol.codec import MAX_FRAME_BYTES, Codec, Done, Fault
 from fedsift.protocol.commitments import MessageLine, Record, mark_resumed
-from fedsift.protocol.ledger import Ledger
-from fedsift.protocol.message import NOTHING, Message, sealed_parts
+from fedsift.protocol.message import (
+    MAX_FRAME_BYTES,
+    NOTHING,
+    Codec,
+    Done,
+    Fault,
+    Message,
+    sealed_parts,
+)
 from fedsift.protocol.policy import OPEN, Policy, check_message
-from fedsift.protocol.protocol import Protocol
-from fedsift.protocol.role import Role
-from fedsift.protocol.transcript import Entry, Transcript
+from fedsift.protocol.role import Protocol, Role
+from fedsift.protocol.transcript import Entry, Ledger, Transcript
 from fedsift.result import Disclosure
 
 _UNDECLARED = (Fault, Done)
@@ -273,7 +278,7 @@ class Engine(Interface):
         coordinator : str
             Party that writes the result.
         selected : mapping of party to names, optional
-            Own selected columns of parties at home that were told them.
+            Own selected columns of parties of this site that know them.
         resumed : bool
             Whether earlier parts of the job ran in another session, which signed nothing.
         """

@@ -104,8 +104,8 @@ class CommonRows(Message, frozen=True):
     digests: PublicArray
 
 
-class IdHolder(Role, name=HOLDER):
-    """Has ids; learns which of its rows are common to all."""
+class _HasIds(Role):
+    """A party with ids; learns which of its rows are common to all."""
 
     def __init__(
         self, party: str, ids: Ids, policy: Policy = OPEN, record: JobRecord | None = None
@@ -116,6 +116,14 @@ class IdHolder(Role, name=HOLDER):
         self._record = record
         self._ids = ids
         self._rows: Rows = np.empty(0, dtype=np.int64)
+
+    def facts(self) -> dict[str, Rows]:
+        """Rows to take, in the common order."""
+        return {"rows": self._rows}
+
+
+class IdHolder(_HasIds, name=HOLDER):
+    """Answers the leader."""
 
     @handles(AlignmentStart)
     async def blind(self, ask: AlignmentStart, net: Network) -> BlindedSet:
@@ -144,10 +152,10 @@ class IdHolder(Role, name=HOLDER):
             return TwiceBlinded(self._holder.answer(ask.ids))
 
     @handles(CommonRows)
-    async def take_rows(self, told: CommonRows, net: Network) -> None:
+    async def take_rows(self, message: CommonRows, net: Network) -> None:
         """Find the own rows of the common ids."""
         position = {digest: row for row, digest in enumerate(self._digests)}
-        wanted = _texts(told.digests)
+        wanted = _texts(message.digests)
         if not all(digest in position for digest in wanted):
             raise BadFrame(
                 "The leader names a common row that this party does not have.",
@@ -160,23 +168,9 @@ class IdHolder(Role, name=HOLDER):
             self._record.admit(rows)
         self._rows = rows
 
-    def facts(self) -> dict[str, Rows]:
-        """Rows to take, in the common order."""
-        return {"rows": self._rows}
 
-
-class IdLeader(DrivingRole, name=LEADER):
+class IdLeader(_HasIds, DrivingRole, name=LEADER):
     """Asks every other party and decides the common order: its own."""
-
-    def __init__(
-        self, party: str, ids: Ids, policy: Policy = OPEN, record: JobRecord | None = None
-    ) -> None:
-        refuse_duplicates(ids, party)
-        self._party = party
-        self._policy = policy
-        self._record = record
-        self._ids = ids
-        self._rows: Rows = np.empty(0, dtype=np.int64)
 
     async def drive(self, net: Network) -> dict[str, int]:
         """Return how many rows are common with each party, and with all."""
@@ -207,10 +201,6 @@ class IdLeader(DrivingRole, name=LEADER):
         self._rows = common
         await net.tell(HOLDER, CommonRows(_words([digests[i] for i in common])))
         return {**sizes, "": len(common)}
-
-    def facts(self) -> dict[str, Rows]:
-        """Rows to take, in the common order."""
-        return {"rows": self._rows}
 
 
 PROTOCOL = Protocol(

@@ -27,21 +27,21 @@ from fedsift.config.parameters import (
 )
 from fedsift.config.steps import PREDICT, TRAIN, step_seed
 from fedsift.data import Federation
-from fedsift.data.fingerprint import fingerprint
 from fedsift.data.partition import check_seed
+from fedsift.data.state_files import fingerprint
 from fedsift.engine.observer import as_observer
 from fedsift.errors import ParameterError
-from fedsift.jobs.chain_state import StepFiles, forget_places, step_place
+from fedsift.jobs.chain_files import StepFiles, forget_places, step_place
 from fedsift.jobs.chain_steps import (
     PREDICTIONS,
     StepsRun,
-    at_most,
+    find_staying,
+    limit_features,
     plan_prediction,
     plan_steps,
-    predictions_text,
-    rows_apart,
-    staying,
-    tagged,
+    split_rows,
+    tag_result,
+    write_predictions,
 )
 from fedsift.methods.execution import policies_for, refuse_checkpoints
 from fedsift.methods.fedsdg.selector import FedSDGSelector
@@ -147,7 +147,7 @@ class Chain(StepsRun):
             names = {party: table.feature_names for party, table in learning.tables.items()}
             pairs = {party: {party, learning.label_holder} & set(names) for party in names}
             return {
-                party: partial(plan, number, survivors(learning, {p: names[p] for p in pair}))
+                party: partial(plan, number, keep_selected(learning, {p: names[p] for p in pair}))
                 for party, pair in pairs.items()
             }
 
@@ -182,18 +182,18 @@ class Chain(StepsRun):
 
     def transform(self, federation):
         """Keep the selected features of every table of a federation."""
-        return survivors(federation, self.result_.selected)
+        return keep_selected(federation, self.result_.selected)
 
     def predict(self, federation):
         """Predict with the model of the last step, by the secure protocol."""
-        return self.selectors_[-1].predict(survivors(federation, self.result_.selected))
+        return self.selectors_[-1].predict(keep_selected(federation, self.result_.selected))
 
     def files(self):
         """What the label holder keeps for itself: name and text of its predictions."""
         if not hasattr(self, "predictions_"):
             return {}
         sure = self.probabilities_
-        text = predictions_text(
+        text = write_predictions(
             self.predicted_rows_.tolist(),
             self.predictions_.tolist(),
             None if sure is None else sure.tolist(),
@@ -219,7 +219,7 @@ class Chain(StepsRun):
             selector.set_params(checkpoint=step_place(self._place, number))
         result = selector._run_unsigned(self.federation_, **self._options).result_
         self.selectors_.append(selector)
-        self._results.append(tagged(result, number, self._names()[number - 1]))
+        self._results.append(tag_result(result, number, self._names()[number - 1]))
         self.interrupted_ = getattr(selector, "interrupted_", False)
         self._keep_survivors(self._results[-1])
         if self._results[-1].method == TRAIN:
@@ -229,15 +229,15 @@ class Chain(StepsRun):
         """Take away what a selection has not selected."""
         if result.method == TRAIN:
             return
-        self.federation_ = survivors(self.federation_, result.selected)
+        self.federation_ = keep_selected(self.federation_, result.selected)
         if self._apart is not None:
-            self._apart = survivors(self._apart, result.selected)
+            self._apart = keep_selected(self._apart, result.selected)
 
     def _selector(self, number, left):
         """A step's own selector, with seed, policies and number of features as they must be."""
         selector = clone(self.steps[number - 1])
         known = selector.get_params(deep=False)
-        changes = {} if number == 1 else at_most(known, left.n_features)
+        changes = {} if number == 1 else limit_features(known, left.n_features)
         if known["random_state"] is None:
             changes["random_state"] = step_seed(self.random_state, number)
         if self.policy is not None:
@@ -267,7 +267,7 @@ class Chain(StepsRun):
         bare = replace(federation, disclosures=(), messages=())
         if self.held_out is None:
             return bare, None
-        learning, apart = rows_apart(federation.n_rows, self.held_out, self.random_state)
+        learning, apart = split_rows(federation.n_rows, self.held_out, self.random_state)
         self.predicted_rows_ = apart
         return _taken(bare, learning), _taken(bare, apart)
 
@@ -347,7 +347,7 @@ def _taken(federation, rows):
     )
 
 
-def survivors(federation: Federation, selected: Mapping[str, Sequence[str]]) -> Federation:
+def keep_selected(federation: Federation, selected: Mapping[str, Sequence[str]]) -> Federation:
     """What is left of a federation: selected features, and parties that own any."""
     tables = {
         party: table.select(list(selected[party]))
@@ -358,7 +358,7 @@ def survivors(federation: Federation, selected: Mapping[str, Sequence[str]]) -> 
     return replace(
         federation,
         tables=tables,
-        parties=staying(federation.setting, coordinator, federation.parties, selected),
+        parties=find_staying(federation.setting, coordinator, federation.parties, selected),
         row_order={p: own for p, own in federation.row_order.items() if p in tables},
         column_order={},
     )

@@ -2,16 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Between the steps of a chained job: which rows take part, and who and what stays.
 
-Setting   Any; the parties of the meeting.
+Setting   Any; the same parties as in the setup.
 Roles     *coordinator* (drives), *participant* (every other party with data), *neutral* (no data).
 Adversary Honest but curious.
 
 Who learns what
-  participant    which of its own features stay and which parties do; which of the common rows have
-  no
-           label, if those are to be predicted.
-  neutral  which parties stay.
-  coordinator    which steps of an interrupted run the others have finished.
+  participant  which of its own features stay and which parties do; which of the common rows have no
+               label, if those are to be predicted.
+  neutral      which parties stay.
+  coordinator  which steps of an interrupted run the others have finished.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.errors import BadFrame, FileProblem
-from fedsift.jobs.setup_terms import COORDINATOR, NEUTRAL, PARTICIPANT
+from fedsift.jobs.setup_terms import COORDINATOR, NEUTRAL, PARTICIPANT, kinds_by_party
 from fedsift.protocol import (
     DrivingRole,
     Message,
@@ -100,7 +99,7 @@ class StayingParties(Message, frozen=True):
     n_features: int
 
 
-class Participant(Role, name=PARTICIPANT):
+class ChainParticipant(Role, name=PARTICIPANT):
     """Takes note of what the coordinator says, if it can be true.
 
     Parameters
@@ -129,68 +128,68 @@ class Participant(Role, name=PARTICIPANT):
         return self._done
 
     @handles(GoOn)
-    async def go_on(self, told: GoOn, net: Network) -> None:
+    async def go_on(self, message: GoOn, net: Network) -> None:
         """Begin, or go on after a step that is finished here."""
-        if told.step == NOTHING and self._done.steps and told.run:
+        if message.step == NOTHING and self._done.steps and message.run:
             raise FileProblem(
                 f"Party {net.party!r} has finished steps of another unfinished run.",
                 "A new run needs a directory without checkpoints.",
                 "Resume that run, or remove its files or choose another directory.",
             )
-        if told.step != NOTHING and (told.run, told.step) not in _each(self._done):
-            raise lost_steps(net.party, told.step)
-        self.go_on_after = (told.run, told.step)
+        if message.step != NOTHING and (message.run, message.step) not in _each(self._done):
+            raise lost_steps(net.party, message.step)
+        self.go_on_after = (message.run, message.step)
 
     @handles(RowsApart)
-    async def set_apart(self, told: RowsApart, net: Network) -> None:
+    async def set_apart(self, message: RowsApart, net: Network) -> None:
         """Keep rows for the prediction."""
-        rows = told.rows.array().astype(np.int64)
+        rows = message.rows.array().astype(np.int64)
         n_rows = self._known[2]
         if rows.ndim != 1 or len(np.unique(rows)) != len(rows) or not _within(rows, n_rows):
             raise _impossible("rows", f"Positions below {n_rows}, each once at most, are needed.")
         self.apart = rows
 
     @handles(Staying)
-    async def take_note(self, told: Staying, net: Network) -> None:
+    async def take_note(self, message: Staying, net: Network) -> None:
         """Keep what stays."""
         parties, features, _ = self._known
-        known = set(told.parties) <= parties and set(told.features) <= features
-        if not known or told.n_features < len(told.features):
+        known = set(message.parties) <= parties and set(message.features) <= features
+        if not known or message.n_features < len(message.features):
             raise _impossible("parties or features", "Only what was there before can stay.")
-        if bool(told.features) != (net.party in told.parties):
+        if bool(message.features) != (net.party in message.parties):
             raise _impossible("parties", "A party stays if one of its features does.")
-        self.staying = (told.parties, told.features, told.n_features)
+        self.staying = (message.parties, message.features, message.n_features)
 
 
-class Neutral(Role, name=NEUTRAL):
+class ChainNeutral(Role, name=NEUTRAL):
     """A party without data, here or in a later step."""
 
     def __init__(self) -> None:
         self.staying: tuple[int, tuple[str, ...], int] | None = None
 
     @handles(StayingParties)
-    async def take_note(self, told: StayingParties, net: Network) -> None:
+    async def take_note(self, message: StayingParties, net: Network) -> None:
         """Keep who stays."""
-        self.staying = (told.step, told.parties, told.n_features)
+        self.staying = (message.step, message.parties, message.n_features)
 
 
-Errand = Callable[[Network], Awaitable[Any]]
+Lead = Callable[[Network], Awaitable[Any]]
 
 
-class Coordinator(DrivingRole, name=COORDINATOR):
-    """Goes on one of the errands below."""
+class ChainCoordinator(DrivingRole, name=COORDINATOR):
+    """Leads one of the exchanges below."""
 
-    def __init__(self, errand: Errand) -> None:
-        self._errand = errand
+    def __init__(self, lead: Lead) -> None:
+        self._lead = lead
 
     async def drive(self, net: Network) -> Any:
-        """Whatever the errand brings."""
-        return await self._errand(net)
+        """Return what the exchange brings."""
+        return await self._lead(net)
 
 
 def agree_on_start(
     done: StepsDone, new_run: str, left: Mapping[int, tuple[Sequence[str], int]]
-) -> Errand:
+) -> Lead:
     """Find the last step that everybody has finished.
 
     Parameters
@@ -204,18 +203,18 @@ def agree_on_start(
 
     Returns
     -------
-    errand : callable
+    lead : callable
         Brings the run's name (empty: nobody keeps anything) and the step to go on after.
     """
 
-    async def errand(net: Network) -> tuple[str, int]:
+    async def lead(net: Network) -> tuple[str, int]:
         participants = net.members(PARTICIPANT)
         if not done.keeps:
             return "", NOTHING
-        told = await net.ask(PARTICIPANT, StepsWanted(), StepsDone) if participants else []
+        others = await net.ask(PARTICIPANT, StepsWanted(), StepsDone) if participants else []
         run, step = done.run, NOTHING
         if done.steps:
-            have = [_each(one) for one in (done, *told)]
+            have = [_each(one) for one in (done, *others)]
             common = set.intersection(*have)
             if not common:
                 short = next(
@@ -225,7 +224,7 @@ def agree_on_start(
             step = max(step for _, step in common)
         else:
             # A run that some could not continue is not worth anybody's files.
-            run = new_run if all(one.keeps for one in told) else ""
+            run = new_run if all(one.keeps for one in others) else ""
         if participants:
             await net.tell(PARTICIPANT, GoOn(run, step))
         if step != NOTHING and net.members(NEUTRAL):
@@ -233,46 +232,48 @@ def agree_on_start(
             await net.tell(NEUTRAL, StayingParties(step, tuple(parties), n_features))
         return run, step
 
-    return errand
+    return lead
 
 
-def tell_rows(rows: Rows) -> Errand:
+def send_rows(rows: Rows) -> Lead:
     """Tell all participants which rows are to be predicted."""
 
-    async def errand(net: Network) -> None:
+    async def lead(net: Network) -> None:
         if net.members(PARTICIPANT):
             await net.tell(PARTICIPANT, RowsApart(PublicArray.of(rows)))
 
-    return errand
+    return lead
 
 
-def tell_staying(
+def send_staying(
     step: int, parties: Sequence[str], features: Mapping[str, Sequence[str]], n_features: int
-) -> Errand:
+) -> Lead:
     """Tell every participant what of its own stays after a step, and who does."""
 
-    async def errand(net: Network) -> None:
+    async def lead(net: Network) -> None:
         stay = tuple(parties)
-        told = {
+        own = {
             party: Staying(stay, tuple(features.get(party, ())), n_features)
             for party in net.members(PARTICIPANT)
         }
-        if told:
-            await net.tell(PARTICIPANT, told)
+        if own:
+            await net.tell(PARTICIPANT, own)
         if net.members(NEUTRAL):
             await net.tell(NEUTRAL, StayingParties(step, stay, n_features))
 
-    return errand
+    return lead
 
 
 MESSAGES = (StepsWanted, StepsDone, GoOn, RowsApart, Staying, StayingParties)
 AT_START: tuple[type[Message], ...] = (StepsWanted, StepsDone, GoOn, StayingParties)
 """Messages of :func:`agree_on_start`."""
 ROWS_APART: tuple[type[Message], ...] = (RowsApart,)
-"""Messages of :func:`tell_rows`."""
+"""Messages of :func:`send_rows`."""
 AFTER_A_STEP: tuple[type[Message], ...] = (Staying, StayingParties)
-"""Messages of :func:`tell_staying`."""
-PROTOCOL = Protocol(name="chain", messages=MESSAGES, roles=(Coordinator, Participant, Neutral))
+"""Messages of :func:`send_staying`."""
+PROTOCOL = Protocol(
+    name="chain", messages=MESSAGES, roles=(ChainCoordinator, ChainParticipant, ChainNeutral)
+)
 
 
 def build_nodes(
@@ -282,10 +283,7 @@ def build_nodes(
     here: Mapping[str, Role],
 ) -> dict[str, Sequence[Role]]:
     """One node per party; those without a role here are at other sites."""
-    kinds: dict[str, type[Role]] = dict.fromkeys(parties, Participant) | dict.fromkeys(
-        neutrals, Neutral
-    )
-    kinds[coordinator] = Coordinator
+    kinds = kinds_by_party(PROTOCOL, coordinator, neutrals, parties)
     return {party: (here.get(party) or RemoteRole(kind),) for party, kind in kinds.items()}
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""The opening of a chain: one meeting in which every site looks at all steps, one match of rows.
+"""Setup and plan of a chain: every site checks all steps once, and rows are matched once.
 
 What a step discloses can depend on who is left. Where a choice of participants comes before, the
 step is planned for groups of that size in which every party is once. A choice of features may leave
@@ -20,86 +20,73 @@ import numpy as np
 from fedsift.config.steps import PREDICT
 from fedsift.data.federation import JointFederation
 from fedsift.data.part import Part
-from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
+from fedsift.engine import LOCAL_ENGINE, Engine
 from fedsift.engine.observer import Watching
-from fedsift.jobs import chain_messages as chain
-from fedsift.jobs import setup
-from fedsift.jobs.chain_steps import Rows, plan_prediction, plan_steps, rows_apart
-from fedsift.jobs.run import JointRun, LocalParty
+from fedsift.jobs import chain_messages as messages
+from fedsift.jobs.chain_steps import Rows, plan_prediction, plan_steps, split_rows
+from fedsift.jobs.phases import JointRun, LocalParty, stand_by
 from fedsift.jobs.setup_terms import Agreed
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.checks import SetupNeeds
 from fedsift.methods.execution import Plan
-from fedsift.protocol import RemoteRole
 from fedsift.protocol.policy import PlannedDisclosure, check_before, check_budget_of_steps
-from fedsift.protocol.protocol import placement_of
+from fedsift.protocol.role import placement_of
 
 
-class Opening(JointRun):
-    """Meeting and matching of rows for all steps.
+class ChainSetup(JointRun):
+    """Setup, plan and matching of rows for all steps.
 
     Parameters
     ----------
     job : JointJob
         With steps.
-    homes, player, observer
+    local_parties, engine, observer
         As of :class:`JointRun`.
     """
 
     def __init__(
         self,
         job: JointJob,
-        homes: Mapping[str, LocalParty],
+        local_parties: Mapping[str, LocalParty],
         engine: Engine = LOCAL_ENGINE,
         observer: Watching = None,
     ) -> None:
         first = msgspec.structs.replace(
             job.step(1), aligned=job.aligned, categorical=job.categorical
         )
-        if job.has_gaps and job.coordinator in homes:
-            homes = {**homes, job.coordinator: _with_gaps(homes[job.coordinator])}
-        super().__init__(first, homes, engine, observer)
+        if job.has_gaps and job.coordinator in local_parties:
+            local_parties = {
+                **local_parties,
+                job.coordinator: _with_gaps(local_parties[job.coordinator]),
+            }
+        super().__init__(first, local_parties, engine, observer)
         self._chain, self._settings = job, job.step_parameters
-        self._all_homes = homes
-        wanted = _wanted(job)
+        self._every_local = local_parties
+        needs = _needs_of_steps(job)
         self._terms = replace(
             self._terms,
             job=job.fingerprint,
             run=job.run_key,
-            labelled=job.labelled and wanted.labels,
-            wanted=wanted,
+            labelled=job.labelled and needs.labels,
+            needs=needs,
         )
 
-    def _again(self, homes: Mapping[str, LocalParty]) -> Opening:
-        return Opening(self._chain, homes, self._engine)
-
-    @property
-    def outcomes(self) -> list[Outcome]:
-        """What the stages so far were."""
-        return self._outcomes
-
-    @property
-    def remarks(self) -> list[str]:
-        """On the matching of rows."""
-        return self._remarks
+    def _again(self, local_parties: Mapping[str, LocalParty]) -> ChainSetup:
+        return ChainSetup(self._chain, local_parties, self._engine)
 
     def set_up(self) -> tuple[Agreed, dict[str, Part]]:
-        """Who brings what, and does everybody agree to all steps."""
-        if self._homes:
+        """Find out who brings what, and whether everybody agrees to all steps."""
+        if self._local:
             return super().set_up()
-        self._watch()
+        stand_by(self._engine, self._job.coordinator)
         return Agreed(0, {}, {}, "", 0, {}), {}
 
     def match_rows(self, agreed: Agreed, parts: Mapping[str, Part]) -> dict[str, Rows]:
-        """Rows that all parties have, in the coordinator's order."""
-        if self._homes or not self._terms.aligned:
+        """Find the rows that all parties have, in the coordinator's order."""
+        if self._local or not self._terms.aligned:
             return super().match_rows(agreed, parts)
-        self._watch()
+        stand_by(self._engine, self._job.coordinator)
         return {}
-
-    def _watch(self) -> None:
-        """A neutral party of a later step has nothing to do here."""
-        self._engine.run(setup.PROTOCOL, {self._job.coordinator: (RemoteRole(setup.Coordinator),)})
 
     def _in_use(self, parts: dict[str, Part]) -> dict[str, Part]:
         """Without the rows that are to be predicted, as far as they are known."""
@@ -111,7 +98,7 @@ class Opening(JointRun):
             rows = np.flatnonzero(~parts[coordinator].unlabelled())
         elif not self._chain.has_gaps and len({part.n_rows for part in parts.values()}) == 1:
             n_rows = next(iter(parts.values())).n_rows
-            rows = rows_apart(n_rows, predicts["share"], self._chain.seed)[0]
+            rows = split_rows(n_rows, predicts["share"], self._chain.seed)[0]
         if rows is None:
             return parts
         # Before rows are matched, those of the label holder are no others' rows.
@@ -127,7 +114,7 @@ class Opening(JointRun):
 
     def _checked(self, agreed: Agreed, federation: JointFederation) -> Plan:
         """The plan of all steps, if settings, data and policies allow all of them."""
-        own = {party: home.policy for party, home in self._homes.items()}
+        own = {party: local.policy for party, local in self._local.items()}
         check_budget_of_steps(own, self._chain.step_parameters)
 
         def groups(number: int) -> Iterator[Plan]:
@@ -160,18 +147,18 @@ class Opening(JointRun):
     def _phases_of_chain(
         self, security_bits: int
     ) -> tuple[list[PlannedDisclosure], list[PlannedDisclosure]]:
-        """What is told before the first step, and after each one."""
+        """What is revealed before the first step, and after each one."""
         job, coordinator = self._chain, self._chain.coordinator
         participants = any(party != coordinator for party in job.parties)
         neutrals = tuple(party for party in job.neutrals if party != coordinator)
-        nodes = chain.build_nodes(coordinator, neutrals, job.parties, {})
+        nodes = messages.build_nodes(coordinator, neutrals, job.parties, {})
         first = [self._foreseen(*phase) for phase in self._before()]
         if job.has_gaps and participants:
-            first.append(self._foreseen(chain.PROTOCOL, chain.ROWS_APART, nodes))
+            first.append(self._foreseen(messages.PROTOCOL, messages.ROWS_APART, nodes))
         present = {role for roles in placement_of(nodes).values() for role in roles}
-        used = tuple(cls for cls in chain.AFTER_A_STEP if cls.declaration.receiver in present)
-        later = self._foreseen(chain.PROTOCOL, used, nodes)
-        own = {party: home.policy for party, home in self._homes.items()}
+        used = tuple(cls for cls in messages.AFTER_A_STEP if cls.declaration.receiver in present)
+        later = self._foreseen(messages.PROTOCOL, used, nodes)
+        own = {party: local.policy for party, local in self._local.items()}
         sent = [pair for sends, _ in (*first, later) for pair in sends if pair[0] in own]
         check_before(self._job.method, own, sent, security_bits=security_bits)
         return [row for _, planned in first for row in planned], later[1]
@@ -180,38 +167,39 @@ class Opening(JointRun):
         self, number: int, left: tuple[str, ...], agreed: Agreed, federation: JointFederation
     ) -> Plan:
         job = self._chain.step(number, left)
-        own = {party: home for party, home in self._all_homes.items() if party in self._here(job)}
+        here = self._here(job)
+        own = {party: local for party, local in self._every_local.items() if party in here}
         tables = {party: federation.tables[party] for party in agreed.features}
         among = replace(federation, tables=tables, parties=left, column_order={})
         if self._chain.steps[number - 1].method == PREDICT:
-            policies = {party: home.policy for party, home in own.items()}
+            policies = {party: local.policy for party, local in own.items()}
             return plan_prediction(job.selector(), among, policies, policies)
         run = JointRun(job, own, self._engine)
         run.simulated = self.simulated
         return run._checked(agreed, among)
 
     def _here(self, job: JointJob) -> list[str]:
-        home, everybody = self._engine.home, (*job.parties, job.neutral)
-        return [party for party in everybody if party and (home is None or party in home)]
+        here, everybody = self._engine.home, (*job.parties, job.neutral)
+        return [party for party in everybody if party and (here is None or party in here)]
 
     def _possibly_left(
         self, number: int, agreed: Agreed
     ) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-        """Groups that may play a step, and who of them has features; if any is at home."""
+        """Groups that may run a step, and who of them has features; if any is of this site."""
         owners, size = list(agreed.features), len(agreed.features)
         for before in (self._chain.step(place) for place in range(1, number)):
             if before.entry.selects == "participants":
-                wanted = before.parameters.get("n_participants", 1)
-                size = int(wanted) if wanted >= 1 else max(1, round(wanted * size))
+                chosen = before.parameters.get("n_participants", 1)
+                size = int(chosen) if chosen >= 1 else max(1, round(chosen * size))
         for start in range(len(owners) if size < len(owners) else 1):
-            chosen = {owners[(start + place) % len(owners)] for place in range(size)}
+            group = {owners[(start + place) % len(owners)] for place in range(size)}
             left = tuple(
-                p for p in self._chain.parties if p in chosen or p == self._chain.coordinator
+                p for p in self._chain.parties if p in group or p == self._chain.coordinator
             )
             if size >= len(owners):
                 left = self._chain.parties
             if self._here(self._chain.step(number, left)):
-                yield left, [party for party in owners if party in chosen]
+                yield left, [party for party in owners if party in group]
 
 
 def _among(agreed: Agreed, owners: Collection[str]) -> Agreed:
@@ -219,7 +207,7 @@ def _among(agreed: Agreed, owners: Collection[str]) -> Agreed:
     return replace(agreed, features={p: n for p, n in agreed.features.items() if p in owners})
 
 
-def _wanted(job: JointJob) -> SetupNeeds:
+def _needs_of_steps(job: JointJob) -> SetupNeeds:
     """What the sites must know of each other for all steps."""
     steps = [n for n, step in enumerate(job.steps, start=1) if step.method != PREDICT]
     each = [job.step(number).selector()._wanted() for number in steps]
@@ -231,7 +219,7 @@ def _wanted(job: JointJob) -> SetupNeeds:
     )
 
 
-def _with_gaps(home: LocalParty) -> LocalParty:
+def _with_gaps(local: LocalParty) -> LocalParty:
     """A party whose rows need not all have a label."""
-    load = home.load
-    return home if load is None else replace(home, load=lambda: replace(load(), has_gaps=True))
+    load = local.load
+    return local if load is None else replace(local, load=lambda: replace(load(), has_gaps=True))

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.config.steps import PREDICT, TRAIN
-from fedsift.crypto.distance import run_distance, sum_distances
+from fedsift.crypto.kernels import run_distance, sum_distances
 from fedsift.data import Federation
-from fedsift.data.cells import plain_cell
+from fedsift.data.files import plain_cell
 from fedsift.data.target import Target
 from fedsift.engine.observer import Observer, merge_traffic, sum_timings
 from fedsift.errors import FedsiftError, ParameterError, PolicyViolation
@@ -31,7 +31,7 @@ from fedsift.methods.fedsdg.model import foresee_prediction
 from fedsift.protocol import Policy
 from fedsift.protocol.commitments import sign_result
 from fedsift.protocol.policy import PlannedDisclosure, check_before
-from fedsift.protocol.protocol import placement_of
+from fedsift.protocol.role import placement_of
 from fedsift.result import SelectionResult
 
 
@@ -78,7 +78,9 @@ class StepsRun(ABC):
         remarks = []
         if self.interrupted_:
             remarks.append(f"Interrupted: {len(self._results)} of {len(names)} steps are finished.")
-        together = summed(self._start, self._results, parties=parties, seed=seed, remarks=remarks)
+        together = sum_results(
+            self._start, self._results, parties=parties, seed=seed, remarks=remarks
+        )
         return sign_result(together, record)
 
     @abstractmethod
@@ -111,10 +113,10 @@ class StepsRun(ABC):
         asked: Mapping[str, Any],
         predicted: Sequence[Any],
         truth: Target | None,
-        **told: Any,
+        **cost: Any,
     ) -> None:
-        """The result of a prediction, which holds no single one; ``told`` is cost and ledger."""
-        score, last = score_of(predicted, truth), self._results[-1]
+        """The result of a prediction, which holds no single one; ``cost`` is cost and ledger."""
+        score, last = score_predictions(predicted, truth), self._results[-1]
         parameters = {**asked, "n_rows": len(predicted)}
         if score is not None:
             parameters["score"] = score
@@ -128,11 +130,11 @@ class StepsRun(ABC):
             warnings=(),
             parameters=parameters,
             distance_bits=run_distance(
-                last.crypto, told["traffic"].ciphertexts, last.security_bits
+                last.crypto, cost["traffic"].ciphertexts, last.security_bits
             ),
-            **told,
+            **cost,
         )
-        self._results.append(tagged(result, number, PREDICT))
+        self._results.append(tag_result(result, number, PREDICT))
 
 
 def plan_steps(
@@ -196,7 +198,7 @@ PREDICTIONS = "predictions.csv"
 """Name of the label holder's file."""
 
 
-def rows_apart(n_rows: int, share: float, seed: int | None) -> tuple[Rows, Rows]:
+def split_rows(n_rows: int, share: float, seed: int | None) -> tuple[Rows, Rows]:
     """Rows for all steps but the last, and rows to predict; the same at all parties.
 
     Labels have no say in it, since most parties have none.
@@ -214,7 +216,7 @@ def rows_apart(n_rows: int, share: float, seed: int | None) -> tuple[Rows, Rows]
     return np.flatnonzero(~apart), np.flatnonzero(apart)
 
 
-def staying(
+def find_staying(
     setting: str, coordinator: str, parties: Sequence[str], selected: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
     """Parties of the next step: those with a selected feature, and the coordinator."""
@@ -223,7 +225,7 @@ def staying(
     return tuple(party for party in parties if party == coordinator or selected.get(party))
 
 
-def at_most(parameters: Mapping[str, Any], n_features: int) -> dict[str, Any]:
+def limit_features(parameters: Mapping[str, Any], n_features: int) -> dict[str, Any]:
     """Parameters of a step that cannot choose more features than are left."""
     wanted = parameters.get("n_features_to_select")
     if isinstance(wanted, int) and not isinstance(wanted, bool) and wanted > n_features:
@@ -231,13 +233,13 @@ def at_most(parameters: Mapping[str, Any], n_features: int) -> dict[str, Any]:
     return dict(parameters)
 
 
-def tagged(result: SelectionResult, number: int, name: str) -> SelectionResult:
+def tag_result(result: SelectionResult, number: int, name: str) -> SelectionResult:
     """The result of a step, with its number in the ledger."""
     rows = tuple(msgspec.structs.replace(row, step=number) for row in result.disclosures)
     return msgspec.structs.replace(result, method=name, disclosures=rows)
 
 
-def summed(
+def sum_results(
     start: SelectionResult | None,
     steps: Sequence[SelectionResult],
     *,
@@ -280,7 +282,7 @@ def summed(
     )
 
 
-def named_predictions(
+def name_predictions(
     values: npt.NDArray[Any], classes: Sequence[str]
 ) -> tuple[list[Any], list[float] | None]:
     """Predicted classes with their probability, or predicted numbers."""
@@ -290,7 +292,7 @@ def named_predictions(
     return [classes[i] for i in best], [float(p) for p in values.max(axis=1)]
 
 
-def predictions_text(
+def write_predictions(
     rows: Sequence[Any], predicted: Sequence[Any], sure: Sequence[float] | None, *, by_id: bool
 ) -> str:
     """A CSV file: one line per row, with its id or its number."""
@@ -304,7 +306,7 @@ def predictions_text(
     return stream.getvalue()
 
 
-def score_of(predicted: Sequence[Any], truth: Target | None) -> float | None:
+def score_predictions(predicted: Sequence[Any], truth: Target | None) -> float | None:
     """Accuracy, or R2 of numbers; None without labels to compare with."""
     if truth is None:
         return None

@@ -2,18 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """After a joint run: what the coordinator needs of the others to write the result down.
 
-Setting   Any; the same parties as in the meeting.
+Setting   Any; the same parties as in the setup.
 Roles     *coordinator* (drives), *participant* (every other party with data), *neutral* (no data).
 Adversary Honest but curious.
 
 Who learns what
-  coordinator    remarks on every party's columns, in a few fixed sentences with counts; and, method
-  by
-           method, which feature is behind which number (filters, interaction), or every feature's
-           gate (FedSDG-FS). What a party finds out about its own rows alone (its own accuracies,
-           its own ranking) is not asked for. Runs with a budget of privacy ask for no remarks:
-           a single row can make one.
-  participant, neutral    nothing.
+  coordinator  remarks on every party's columns, in a few fixed sentences with counts; and, by
+               method, which feature is behind which number (filters, interaction), or every
+               feature's gate (FedSDG-FS). What a party finds out about its own rows alone (its own
+               accuracies, its own ranking) is not asked for. Runs with a budget of privacy ask for
+               no remarks: a single row can make one.
+  participant, neutral  nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.errors import BadFrame
-from fedsift.jobs.setup_terms import COORDINATOR, NEUTRAL, PARTICIPANT
+from fedsift.jobs.setup_terms import COORDINATOR, NEUTRAL, PARTICIPANT, kinds_by_party
 from fedsift.methods.checks import ResultNeeds
 from fedsift.methods.execution import facts_by_party
 from fedsift.protocol import (
@@ -138,14 +137,14 @@ class NeutralCounts(Message, frozen=True):
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class PartyFacts:
     """What the coordinator knows of one party: facts as of its roles, and remarks on its table."""
 
     facts: Facts = field(default_factory=dict)
     table_remarks: tuple[str, ...] = ()
 
 
-class Participant(Role, name=PARTICIPANT):
+class ResultParticipant(Role, name=PARTICIPANT):
     """Answers about its own part of the run."""
 
     def __init__(
@@ -185,7 +184,7 @@ class Participant(Role, name=PARTICIPANT):
         return OperationCounts(dict(self._facts["operations"]))
 
 
-class Neutral(Role, name=NEUTRAL):
+class ResultNeutral(Role, name=NEUTRAL):
     """Answers how much it computed."""
 
     def __init__(self, facts: Facts) -> None:
@@ -197,28 +196,28 @@ class Neutral(Role, name=NEUTRAL):
         return NeutralCounts(dict(self._facts["operations"]))
 
 
-class Coordinator(DrivingRole, name=COORDINATOR):
+class ResultCoordinator(DrivingRole, name=COORDINATOR):
     """Collects what the result needs.
 
     Parameters
     ----------
     features : mapping of party to feature names
-        As told at the meeting.
-    asked : ResultNeeds
+        As named during setup.
+    needs : ResultNeeds
     """
 
-    def __init__(self, features: Mapping[str, Sequence[str]], asked: ResultNeeds) -> None:
+    def __init__(self, features: Mapping[str, Sequence[str]], needs: ResultNeeds) -> None:
         self._features = features
-        self._asked = asked
+        self._needs = needs
 
-    async def drive(self, net: Network) -> dict[str, Found]:
+    async def drive(self, net: Network) -> dict[str, PartyFacts]:
         """Facts and remarks by party."""
         participants = net.members(PARTICIPANT)
         facts: dict[str, Facts] = {party: {} for party in participants}
         tables: dict[str, tuple[str, ...]] = {}
-        if participants and self._asked.remarks:
-            told = await net.ask(PARTICIPANT, RemarksWanted(), Remarks)
-            for party, remarks in zip(participants, told, strict=True):
+        if participants and self._needs.remarks:
+            replies = await net.ask(PARTICIPANT, RemarksWanted(), Remarks)
+            for party, remarks in zip(participants, replies, strict=True):
                 with errors_belong_to(party, "RemarksWanted", 0):
                     names = self._features.get(party, ())
                     for text in (*remarks.table, *remarks.method):
@@ -227,13 +226,13 @@ class Coordinator(DrivingRole, name=COORDINATOR):
                 tables[party] = remarks.table
                 facts[party]["remarks"] = list(remarks.method)
         owners = tuple(party for party in participants if party in self._features)
-        if self._asked.order and owners:
+        if self._needs.order and owners:
             await self._take_orders(owners, facts, net)
-        if self._asked.gates and owners:
+        if self._needs.gates and owners:
             await self._take_gates(owners, facts, net)
-        if self._asked.operations:
+        if self._needs.operations:
             await self._take_counts(owners, facts, net)
-        return {party: Found(known, tables.get(party, ())) for party, known in facts.items()}
+        return {party: PartyFacts(known, tables.get(party, ())) for party, known in facts.items()}
 
     async def _take_orders(
         self, owners: Sequence[str], facts: dict[str, Facts], net: Network
@@ -272,8 +271,8 @@ class Coordinator(DrivingRole, name=COORDINATOR):
             for party, reply in zip(owners, replies, strict=True):
                 facts[party]["operations"] = dict(reply.counts)
         for party in net.members(NEUTRAL):
-            (told,) = await net.ask(NEUTRAL, NeutralCountsWanted(), NeutralCounts)
-            facts[party] = {"names": [], "remarks": [], "operations": dict(told.counts)}
+            (counted,) = await net.ask(NEUTRAL, NeutralCountsWanted(), NeutralCounts)
+            facts[party] = {"names": [], "remarks": [], "operations": dict(counted.counts)}
 
 
 MESSAGES = (
@@ -288,21 +287,23 @@ MESSAGES = (
     NeutralCountsWanted,
     NeutralCounts,
 )
-PROTOCOL = Protocol(name="findings", messages=MESSAGES, roles=(Coordinator, Participant, Neutral))
+PROTOCOL = Protocol(
+    name="findings", messages=MESSAGES, roles=(ResultCoordinator, ResultParticipant, ResultNeutral)
+)
 
 
 def messages_used(
-    asked: ResultNeeds, *, participants: bool, neutral: bool
+    needs: ResultNeeds, *, participants: bool, neutral: bool
 ) -> tuple[type[Message], ...]:
-    """The messages that findings of a method send, for plan and policy."""
-    used: list[type[Message]] = [RemarksWanted, Remarks] if participants and asked.remarks else []
-    if participants and asked.order:
+    """The messages that the collection for a method needs, for plan and policy."""
+    used: list[type[Message]] = [RemarksWanted, Remarks] if participants and needs.remarks else []
+    if participants and needs.order:
         used += [OrderWanted, SecretOrder]
-    if participants and asked.gates:
+    if participants and needs.gates:
         used += [GatesWanted, NamedGates]
-    if participants and asked.operations:
+    if participants and needs.operations:
         used += [CountsWanted, OperationCounts]
-    if neutral and asked.operations:
+    if neutral and needs.operations:
         used += [NeutralCountsWanted, NeutralCounts]
     return tuple(used)
 
@@ -314,27 +315,25 @@ def build_nodes(
     here: Mapping[str, Role],
 ) -> dict[str, Sequence[Role]]:
     """One node per party; those without a role here are at other sites."""
-    kinds: dict[str, type[Role]] = dict.fromkeys(parties, Participant)
-    if neutral is not None:
-        kinds[neutral] = Neutral
-    kinds[coordinator] = Coordinator
+    neutrals = () if neutral is None else (neutral,)
+    kinds = kinds_by_party(PROTOCOL, coordinator, neutrals, parties)
     return {party: (here.get(party) or RemoteRole(kind),) for party, kind in kinds.items()}
 
 
-def own_selected(
+def find_own_selected(
     names: Mapping[str, Sequence[str]], facts: Iterable[tuple[str, Facts]]
 ) -> dict[str, list[str]]:
-    """Selected columns of parties at home, of those that were told which they are.
+    """Selected columns of this site's parties, as far as they learned which they are.
 
-    ``names`` are the features of parties at home.
+    ``names`` are the features of this site's parties.
     """
     selected = {}
     for party, known in facts_by_party(facts).items():
-        told, own = known.get("selected"), names.get(party, ())
-        if isinstance(told, bool):  # a participant is selected as a whole
-            selected[party] = list(own) if told else []
-        elif isinstance(told, Sequence):
-            selected[party] = [one if isinstance(one, str) else own[one] for one in told]
+        chosen, own = known.get("selected"), names.get(party, ())
+        if isinstance(chosen, bool):  # a participant is selected as a whole
+            selected[party] = list(own) if chosen else []
+        elif isinstance(chosen, Sequence):
+            selected[party] = [one if isinstance(one, str) else own[one] for one in chosen]
     return selected
 
 

@@ -21,7 +21,7 @@ from fedsift.methods.checks import SetupNeeds
 def refuse_missing_kinds(
     known: Agreed,
     others: Collection[str],
-    wanted: SetupNeeds,
+    needs: SetupNeeds,
     review: Callable[[Agreed], object],
 ) -> None:
     """Refuse a job whose method needs kinds that a policy does not name, whatever others allow.
@@ -32,13 +32,13 @@ def refuse_missing_kinds(
         What the party knows at first, and guesses of the rest.
     others : collection of str
         Parties at other sites.
-    wanted : SetupNeeds
+    needs : SetupNeeds
         With the choices that decide settings.
     review : callable
         Looks at a whole job by lists of kinds alone; raises to refuse.
     """
     refused: PolicyViolation | None = None
-    choices = tuple(dict.fromkeys(cls.declaration.kind for cls in wanted.choices))
+    choices = tuple(dict.fromkeys(cls.declaration.kind for cls in needs.choices))
     for allowed in (choices, ()):
         try:
             with warnings.catch_warnings():

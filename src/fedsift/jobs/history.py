@@ -26,16 +26,18 @@ import msgspec
 
 from fedsift.data.row_digests import KEY_BYTES, Digests
 from fedsift.errors import BadEnvelope, FedsiftError, FileProblem, PolicyViolation
-from fedsift.jobs.damage import HISTORY_FILE, refuse_damage
-from fedsift.jobs.row_change import find_smallest_change, tell_copies_apart
 from fedsift.jobs.row_sets import (
+    HISTORY_FILE,
     Table,
     earlier_rows,
+    find_smallest_change,
     ids_asked_of,
     keep_rows,
     keep_table,
     last_digests,
+    refuse_damage,
     spent_on,
+    tell_copies_apart,
 )
 from fedsift.jobs.spec import JointJob
 from fedsift.protocol.policy import PlannedDisclosure, Policy, check_ids_asked
@@ -298,11 +300,13 @@ class JobRecord:
     def note_plan(self, planned: Iterable[PlannedDisclosure]) -> None:
         """Write down what the job is going to reveal about the party."""
         rows = (row for row in planned if row.about == self.party and row.learner != self.party)
-        told = dict.fromkeys(Revealed(row.learner, row.kind, row.what, row.step) for row in rows)
+        revealed = dict.fromkeys(
+            Revealed(row.learner, row.kind, row.what, row.step) for row in rows
+        )
         with self.history.change() as db:
             db.execute(
                 "UPDATE jobs SET revealed = ? WHERE job = ?",
-                (msgspec.json.encode(list(told)).decode(), self.job.fingerprint),
+                (msgspec.json.encode(list(revealed)).decode(), self.job.fingerprint),
             )
 
     def check_ids(self, n_asked: int, n_own: int) -> None:

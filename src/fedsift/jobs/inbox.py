@@ -15,8 +15,8 @@ import msgspec
 
 from fedsift.data.row_digests import Digests
 from fedsift.errors import ConfigError, JobError
-from fedsift.jobs.damage import refuse_damage
 from fedsift.jobs.history import Budget, History, PastJob, now_text
+from fedsift.jobs.row_sets import refuse_damage
 from fedsift.jobs.spec import JointJob
 from fedsift.methods.registry import joint_declarations, method_named
 from fedsift.protocol.policy import PlannedDisclosure, Policy

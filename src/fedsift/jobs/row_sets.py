@@ -6,23 +6,108 @@ A renamed or moved file, or next month's export, has rows that have been used be
 recognised by their digests: by ids one at a time, and by values where at least half of the smaller
 table is the same, because rows without ids may be alike by chance. A file that keeps its name is
 the same table whatever its rows are.
+
+Jobs reveal sums over their rows. Sums of two jobs that differ in one row are subtracted and leave
+that row; so do three jobs if two of them have together all rows of the third but one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsift.data.row_digests import BY_ID, Digests
-from fedsift.jobs.damage import refuse_damage
+from fedsift.errors import FedsiftError, FileProblem
 
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+"""Odd, so that the copies of a row have different numbers."""
 _LEAST_SHARE = 0.5
 """Of the rows of the smaller table, for tables that are recognised by values."""
+
+
+HISTORY_FILE = "history.sqlite"
+
+
+@contextlib.contextmanager
+def refuse_damage() -> Iterator[None]:
+    """Say that the file is damaged where something is read from it that was never written."""
+    try:
+        yield
+    except FedsiftError:
+        raise
+    except (ValueError, TypeError, AttributeError, RecursionError, msgspec.MsgspecError):
+        raise FileProblem(
+            f"The history {HISTORY_FILE!r} is damaged.",
+            "A member's history is read as it was written.",
+            "Restore it from a backup; without one, a new file remembers nothing.",
+        ) from None
+
+
+def tell_copies_apart(digests: Digests) -> Digests:
+    """Return sorted digests in which the second and later copies of a row have other numbers.
+
+    Examples
+    --------
+    >>> rows = np.array([5, 3, 5], dtype=np.uint64)
+    >>> len(np.unique(tell_copies_apart(rows)))
+    3
+    """
+    ordered = np.sort(digests)
+    first = np.searchsorted(ordered, ordered, side="left")
+    copy = (np.arange(len(ordered)) - first).astype(np.uint64)
+    return np.sort(ordered + copy * _STEP)
+
+
+def find_smallest_change(rows: Digests, earlier: Sequence[Digests]) -> int | None:
+    """Count the fewest rows that remain when one or two earlier jobs are added or subtracted.
+
+    Parameters
+    ----------
+    rows : ndarray of uint64
+        Distinct, of the new job.
+    earlier : sequence of ndarray of uint64
+        The same of earlier jobs.
+
+    Returns
+    -------
+    n_rows : int or None
+        None if nothing remains in any combination, or if there is no earlier job.
+
+    Examples
+    --------
+    >>> whole = np.arange(100, dtype=np.uint64)
+    >>> find_smallest_change(whole[1:], [whole])
+    1
+    >>> find_smallest_change(whole[50:99], [whole, whole[:50]])
+    1
+    >>> find_smallest_change(whole, [whole]) is None
+    True
+    """
+    if not earlier:
+        return None
+    everything = np.unique(np.concatenate([rows, *earlier]))
+    members = np.stack([np.isin(everything, one, assume_unique=True) for one in (rows, *earlier)])
+    # Rows that were in the same jobs cannot be told apart by sums, so they are counted together.
+    packed = np.ascontiguousarray(np.packbits(members, axis=0).T)
+    groups, sizes = np.unique(packed.view(np.dtype((np.void, packed.shape[1]))), return_counts=True)
+    bits = np.unpackbits(groups.view(np.uint8).reshape(len(groups), -1), axis=1)
+    own, *others = bits[:, : len(members)].T.astype(np.int8)
+    smallest: int | None = None
+    for place, one in enumerate(others):
+        rest = others[:place] + others[place + 1 :]
+        second = np.stack([np.zeros_like(own), *rest, *(-other for other in rest)])
+        counts = (own - one + second != 0) @ sizes
+        remaining = counts[counts > 0]
+        if len(remaining) and (smallest is None or remaining.min() < smallest):
+            smallest = int(remaining.min())
+    return smallest
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,25 +1,21 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Parties meet before a joint run: who brings what, and whether everybody agrees to the job.
+"""Before a joint run: who brings what, and whether everybody agrees to the job.
 
-Setting   Any. The party that will drive the method is in the coordinator: the label holder, or a
-neutral
-          one. A neutral party of a method that does not drive it is briefed.
+Setting   Any. The coordinator is the party that will drive the method: the label holder, or a
+          neutral one. A neutral party that does not drive the method is briefed.
 Roles     *coordinator* (drives), *participant* (every other party with data), *neutral* (no data).
 Adversary Honest but curious. A coordinator that lies about the job is refused by the fingerprint;
-one
-          that swaps keys while the secret of the words is dealt, by the proofs that keys carry
+          one that swaps keys while the secret of the words is dealt, by the proofs that keys carry
           between organisations (:mod:`fedsift.crypto.identity`).
 
 Who learns what
-  coordinator    of every party: number of rows, names of features, kind of labels. It needs the
-  names
-           to say in the result which features were selected. Horizontally also which columns are
-           categories, and which *digests* of categories and classes parties have in common.
-  participant    number of rows of a coordinator that has data, number of features of all parties
-  together,
-           and common numbers for its own categories and classes.
-  neutral  number of rows and of all features.
+  coordinator  of every party: number of rows, names of features, kind of labels. It needs the names
+               to say in the result which features were selected. Horizontally also which columns
+               are categories, and which *digests* of categories and classes parties have in common.
+  participant  number of rows of a coordinator that has data, number of features of all parties
+               together, and common numbers for its own categories and classes.
+  neutral      number of rows and of all features.
 
 Nothing here depends on single values. A party whose policy forbids the job, or whose data does not
 fit it, refuses before it sends anything that does.
@@ -30,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 from fedsift.crypto import shuffle
 from fedsift.crypto.identity import addressed
@@ -39,6 +36,14 @@ from fedsift.data.alignment import lacks_ids
 from fedsift.data.part import Part
 from fedsift.data.target import Target
 from fedsift.errors import FileProblem, PartyError
+from fedsift.jobs.categories import (
+    check_digests,
+    digest_words,
+    find_own_codes,
+    make_secret,
+    no_secret,
+    number_words,
+)
 from fedsift.jobs.setup_terms import (
     CLASSES,
     COORDINATOR,
@@ -55,7 +60,7 @@ from fedsift.jobs.setup_terms import (
     HolderInvitation,
     Invitation,
     OwnOutline,
-    Seat,
+    PartySetup,
     SecretDealt,
     SecretWanted,
     Terms,
@@ -66,14 +71,7 @@ from fedsift.jobs.setup_terms import (
     another_outline,
     check_classes,
     check_same,
-)
-from fedsift.jobs.setup_words import (
-    check_digests,
-    dealt_secret,
-    digests,
-    no_secret,
-    numbered,
-    own_codes,
+    kinds_by_party,
 )
 from fedsift.protocol import (
     DrivingRole,
@@ -88,13 +86,13 @@ from fedsift.protocol.policy import check_before, check_rows
 from fedsift.protocol.role import errors_belong_to
 
 
-class _Attendee:
+class _PartyWithData:
     """What coordinator and participants do alike: read their data and check the job against it."""
 
-    def __init__(self, party: str, terms: Terms, seat: Seat) -> None:
+    def __init__(self, party: str, terms: Terms, setup: PartySetup) -> None:
         self.party = party
         self._terms = terms
-        self._seat = seat
+        self._setup = setup
         self._part: Part | None = None
         self._labels, self._n_classes = NO_LABELS, 0
         self.agreed: Agreed | None = None
@@ -107,14 +105,14 @@ class _Attendee:
 
     def open_part(self) -> None:
         """Read the own data, look at its labels, and see whether the policy allows the job."""
-        terms, policy = self._terms, self._seat.policy
+        terms, policy = self._terms, self._setup.policy
         # What encryption and bins the job needs is known only once its settings are.
-        sends = [pair for pair in self._seat.sends if pair[0] == self.party]
+        sends = [pair for pair in self._setup.sends if pair[0] == self.party]
         bits = policy.min_security_bits
         check_before(terms.method, {self.party: policy}, sends, security_bits=bits)
-        assert self._seat.load is not None  # noqa: S101 - asked of parties with data only
+        assert self._setup.load is not None  # noqa: S101 - asked of parties with data only
         try:
-            self._part = self._seat.load()
+            self._part = self._setup.load()
         except FileProblem as error:
             # Where a party keeps its files is nobody else's business.
             raise PartyError(
@@ -130,7 +128,7 @@ class _Attendee:
 
     def foresee(self, n_rows: int, labels: str, n_classes: int) -> None:
         """Let the policy judge the method by what this party knows before it says anything."""
-        if self._seat.foresee is None:
+        if self._setup.foresee is None:
             return
         own, terms = self.part.feature_names, self._terms
         common = own if terms.setting == "horizontal" else ()
@@ -139,7 +137,7 @@ class _Attendee:
         features = {**({self.party: own} if own else {}), **features}
         labels = CLASSES if labels == ONE_CLASS else labels
         known = Agreed(len(own), features, rows, labels, n_classes, {}, common)
-        self._seat.foresee(replace(known, min_class_size=1))
+        self._setup.foresee(replace(known, min_class_size=1))
 
     def _kind_of_labels(self) -> tuple[str, int]:
         fewest = 2 if self._terms.setting == "vertical" else 1
@@ -157,7 +155,7 @@ class _Attendee:
     @property
     def n_classes(self) -> int:
         """Number of own classes, if a setting depends on it."""
-        return self._n_classes if self._terms.wanted.n_classes else 0
+        return self._n_classes if self._terms.needs.n_classes else 0
 
     def outline(self, key: PublicKeys | None = None) -> OwnOutline:
         """What others may know of the own part."""
@@ -171,7 +169,7 @@ class _Attendee:
             self._labels,
             self._allows(),
             key if self._terms.numbers_words else None,
-            self._seat.policy.smallest_class,
+            self._setup.policy.smallest_class,
         )
 
     def words(self) -> dict[str, tuple[str, ...]]:
@@ -180,7 +178,7 @@ class _Attendee:
 
     def secret(self) -> bytes:
         """The secret that this party would deal to the others."""
-        return dealt_secret(self.part, self._target(), self._terms.run)
+        return make_secret(self.part, self._target(), self._terms.run)
 
     def _target(self) -> Target | None:
         if self._labels == NO_LABELS:
@@ -189,25 +187,25 @@ class _Attendee:
 
     def _allows(self) -> tuple[str, ...]:
         """Kinds among the choices of the job that the own policy allows."""
-        choices = (cls.declaration for cls in self._terms.wanted.choices)
-        return tuple(dict.fromkeys(d.kind for d in choices if self._seat.policy.allows(d)))
+        choices = (cls.declaration for cls in self._terms.needs.choices)
+        return tuple(dict.fromkeys(d.kind for d in choices if self._setup.policy.allows(d)))
 
     def settle(self, agreed: Agreed) -> None:
         """Look at the whole job once more, then keep what was agreed."""
-        if agreed.min_class_size < self._seat.policy.smallest_class:
+        if agreed.min_class_size < self._setup.policy.smallest_class:
             raise another_outline(self.party)
-        if self._seat.review is not None:
-            self._seat.review(agreed)
+        if self._setup.review is not None:
+            self._setup.review(agreed)
         self.agreed = agreed
 
 
-class Participant(_Attendee, Role, name=PARTICIPANT):
+class SetupParticipant(_PartyWithData, Role, name=PARTICIPANT):
     """A party with data that does not drive."""
 
-    def __init__(self, party: str, terms: Terms, seat: Seat) -> None:
-        super().__init__(party, terms, seat)
+    def __init__(self, party: str, terms: Terms, setup: PartySetup) -> None:
+        super().__init__(party, terms, setup)
         self._secret = b""
-        self._coordinator_rows, self._told_labels = 0, (NO_LABELS, 0)
+        self._coordinator_rows, self._holder_labels = 0, (NO_LABELS, 0)
 
     @cached_property
     def _key(self) -> MaskingKey:
@@ -215,7 +213,7 @@ class Participant(_Attendee, Role, name=PARTICIPANT):
 
     @handles(Invitation)
     async def introduce(self, ask: Invitation, net: Network) -> OwnOutline:
-        """Tell what there is, if this is the job this site knows and its policy allows it."""
+        """Say what there is, if this is the job this site knows and its policy allows it."""
         check_same(self.party, self._terms, ask.version, ask.job)
         with self.clock("prepare"):
             self.open_part()
@@ -224,12 +222,12 @@ class Participant(_Attendee, Role, name=PARTICIPANT):
 
     @handles(HolderInvitation)
     async def introduce_to_holder(self, ask: HolderInvitation, net: Network) -> OwnOutline:
-        """The same to a coordinator that has told how many rows it has."""
+        """The same to a coordinator that has sent its number of rows."""
         check_same(self.party, self._terms, ask.version, ask.job)
         with self.clock("prepare"):
             self.open_part()
             self.foresee(ask.n_rows, ask.labels, ask.n_classes)
-        self._coordinator_rows, self._told_labels = ask.n_rows, (ask.labels, ask.n_classes)
+        self._coordinator_rows, self._holder_labels = ask.n_rows, (ask.labels, ask.n_classes)
         return self.outline()
 
     @handles(SecretWanted)
@@ -250,77 +248,77 @@ class Participant(_Attendee, Role, name=PARTICIPANT):
         if not self._secret:
             # Digests without a secret would be as good as the words.
             raise no_secret()
-        return Words(digests(self.words(), self._secret))
+        return Words(digest_words(self.words(), self._secret))
 
     @handles(Agreement)
-    async def agree(self, told: Agreement, net: Network) -> None:
+    async def agree(self, message: Agreement, net: Network) -> None:
         """Check the whole job against the own data and policy; raise to refuse."""
         own, parties = self.part.feature_names, self._terms.parties
-        if set(told.columns) != set(own) or len(told.columns) != len(own):
+        if set(message.columns) != set(own) or len(message.columns) != len(own):
             raise another_outline(self.party)
-        features = dict.fromkeys(parties, told.columns)
+        features = dict.fromkeys(parties, message.columns)
         labels = CLASSES if self._labels == ONE_CLASS else self._labels
-        rows, allowed = {self.party: self.part.n_rows}, dict(told.allowed)
+        rows, allowed = {self.party: self.part.n_rows}, dict(message.allowed)
         with self.clock("prepare"):
-            agreed = Agreed(len(own), features, rows, labels, 0, allowed, told.columns)
-            self.settle(replace(agreed, min_class_size=told.min_class_size))
+            agreed = Agreed(len(own), features, rows, labels, 0, allowed, message.columns)
+            self.settle(replace(agreed, min_class_size=message.min_class_size))
 
     @handles(HolderAgreement)
-    async def agree_with_holder(self, told: HolderAgreement, net: Network) -> None:
+    async def agree_with_holder(self, message: HolderAgreement, net: Network) -> None:
         """The same where the coordinator is one of the parties."""
         own = self.part.feature_names
-        if (self.party in told.tables) != bool(own) or told.n_features < len(own):
+        if (self.party in message.tables) != bool(own) or message.n_features < len(own):
             raise another_outline(self.party)
-        features = {party: own if party == self.party else () for party in told.tables}
+        features = {party: own if party == self.party else () for party in message.tables}
         rows = {self._terms.coordinator: self._coordinator_rows, self.party: self.part.n_rows}
-        allowed = dict(told.allowed)
+        allowed = dict(message.allowed)
         with self.clock("prepare"):
-            agreed = Agreed(told.n_features, features, rows, *self._told_labels, allowed)
-            self.settle(replace(agreed, min_class_size=told.min_class_size))
+            agreed = Agreed(message.n_features, features, rows, *self._holder_labels, allowed)
+            self.settle(replace(agreed, min_class_size=message.min_class_size))
 
     @handles(WordNumbers)
-    async def take_numbers(self, told: WordNumbers, net: Network) -> None:
+    async def take_numbers(self, message: WordNumbers, net: Network) -> None:
         """Keep the common numbers of the own categories and classes."""
         if self.agreed is None:
             raise no_secret()
-        codes = own_codes(told.codes, told.sizes, self.words())
+        codes = find_own_codes(message.codes, message.sizes, self.words())
         self.agreed = replace(self.agreed, codes={self.party: codes})
 
 
-class Neutral(Role, name=NEUTRAL):
+class SetupNeutral(Role, name=NEUTRAL):
     """A party without data that takes part in the method and does not drive it."""
 
-    def __init__(self, party: str, terms: Terms, seat: Seat) -> None:
+    def __init__(self, party: str, terms: Terms, setup: PartySetup) -> None:
         self.party = party
         self._terms = terms
-        self._seat = seat
+        self._setup = setup
         self.agreed: Agreed | None = None
 
     @handles(Briefing)
-    async def take_note(self, told: Briefing, net: Network) -> None:
+    async def take_note(self, message: Briefing, net: Network) -> None:
         """Check the job and keep what was agreed."""
-        check_same(self.party, self._terms, told.version, told.job)
+        check_same(self.party, self._terms, message.version, message.job)
         agreed = Agreed(
-            told.n_features,
-            dict.fromkeys(told.tables, ()),
-            {self._terms.coordinator: told.n_rows},
-            told.labels,
-            told.n_classes,
-            dict(told.allowed),
-            min_class_size=told.min_class_size,
+            message.n_features,
+            dict.fromkeys(message.tables, ()),
+            {self._terms.coordinator: message.n_rows},
+            message.labels,
+            message.n_classes,
+            dict(message.allowed),
+            min_class_size=message.min_class_size,
         )
-        if self._seat.review is not None:
-            self._seat.review(agreed)
+        if self._setup.review is not None:
+            self._setup.review(agreed)
         self.agreed = agreed
 
 
-class Coordinator(_Attendee, DrivingRole, name=COORDINATOR):
+class SetupCoordinator(_PartyWithData, DrivingRole, name=COORDINATOR):
     """Asks everybody, checks that the parts fit together, and says what all will compute with."""
 
     async def drive(self, net: Network) -> Agreed:
         """Return what the coordinator knows of everybody."""
         participants, outlines = net.members(PARTICIPANT), dict[str, OwnOutline]()
-        if self._seat.load is not None:
+        if self._setup.load is not None:
             with self.clock("prepare"):
                 self.open_part()
                 self.foresee(self.part.n_rows, self._labels, self.n_classes)
@@ -341,13 +339,13 @@ class Coordinator(_Attendee, DrivingRole, name=COORDINATOR):
 
     def _invitation(self) -> Invitation | HolderInvitation:
         version, job = self._terms.version, self._terms.job
-        if self._seat.load is None:
+        if self._setup.load is None:
             return Invitation(version, job)
         return HolderInvitation(version, job, self.part.n_rows, self._labels, self.n_classes)
 
     def _agreement(self, agreed: Agreed) -> Agreement | HolderAgreement:
         allowed = dict(agreed.allowed)
-        if self._seat.load is None:
+        if self._setup.load is None:
             return Agreement(agreed.columns, allowed, agreed.min_class_size)
         features, smallest = tuple(agreed.features), agreed.min_class_size
         return HolderAgreement(features, agreed.n_features, allowed, smallest)
@@ -384,8 +382,8 @@ class Coordinator(_Attendee, DrivingRole, name=COORDINATOR):
         for party, words in zip(parties, replies, strict=True):
             with errors_belong_to(party, "WordsWanted", 3):
                 check_digests(words.digests)
-        told = {p: words.digests for p, words in zip(parties, replies, strict=True)}
-        codes, sizes = numbered(told)
+        lists = {p: words.digests for p, words in zip(parties, replies, strict=True)}
+        codes, sizes = number_words(lists)
         check_classes(sizes)
         numbers = {
             party: WordNumbers({name: PublicArray.of(one) for name, one in own.items()}, sizes)
@@ -394,40 +392,39 @@ class Coordinator(_Attendee, DrivingRole, name=COORDINATOR):
         await net.tell(PARTICIPANT, numbers)
 
 
-def agree_here(terms: Terms, seats: Mapping[str, Seat]) -> tuple[Agreed, dict[str, Part]]:
-    """What a meeting would agree on with every party in this process; nothing is sent."""
-    here = {party: _Attendee(party, terms, seats[party]) for party in terms.parties}
-    for attendee in here.values():
-        attendee.open_part()
-    outlines = {party: attendee.outline() for party, attendee in here.items()}
+def agree_here(terms: Terms, setups: Mapping[str, PartySetup]) -> tuple[Agreed, dict[str, Part]]:
+    """What a setup would agree on with every party in this process; nothing is sent."""
+    here = {party: _PartyWithData(party, terms, setups[party]) for party in terms.parties}
+    for party_here in here.values():
+        party_here.open_part()
+    outlines = {party: party_here.outline() for party, party_here in here.items()}
     n_classes = here[terms.coordinator].n_classes if terms.coordinator in here else 0
     agreed = agreed_on(terms, outlines, n_classes)
     if terms.numbers_words:
         secret = here[terms.parties[0]].secret()
-        words = {party: attendee.words() for party, attendee in here.items()}
-        codes, sizes = numbered({party: digests(own, secret) for party, own in words.items()})
+        words = {party: party_here.words() for party, party_here in here.items()}
+        codes, sizes = number_words(
+            {party: digest_words(own, secret) for party, own in words.items()}
+        )
         check_classes(sizes)
         common = {
             party: {name: (own, sizes[name]) for name, own in lists.items()}
             for party, lists in codes.items()
         }
         agreed = replace(agreed, codes=common)
-    return agreed, {party: attendee.part for party, attendee in here.items()}
+    return agreed, {party: party_here.part for party, party_here in here.items()}
 
 
-PROTOCOL = Protocol(name="meeting", messages=MESSAGES, roles=(Coordinator, Participant, Neutral))
+PROTOCOL = Protocol(
+    name="meeting", messages=MESSAGES, roles=(SetupCoordinator, SetupParticipant, SetupNeutral)
+)
 
 
-def build_nodes(terms: Terms, seats: Mapping[str, Seat]) -> dict[str, Sequence[Role]]:
-    """One node per party; parties without a seat here are at other sites."""
-    kinds: dict[str, type[Coordinator | Participant | Neutral]] = dict.fromkeys(
-        terms.parties, Participant
-    )
-    if terms.neutral is not None:
-        kinds[terms.neutral] = Neutral
-    kinds[terms.coordinator] = Coordinator
-    nodes: dict[str, Sequence[Role]] = {}
-    for party, kind in kinds.items():
-        here = party in seats
-        nodes[party] = (kind(party, terms, seats[party]) if here else RemoteRole(kind),)
-    return nodes
+def build_nodes(terms: Terms, setups: Mapping[str, PartySetup]) -> dict[str, Sequence[Role]]:
+    """One node per party; parties without one here are at other sites."""
+    neutrals = () if terms.neutral is None else (terms.neutral,)
+    kinds: dict[str, Any] = kinds_by_party(PROTOCOL, terms.coordinator, neutrals, terms.parties)
+    return {
+        party: (kind(party, terms, setups[party]) if party in setups else RemoteRole(kind),)
+        for party, kind in kinds.items()
+    }

@@ -13,9 +13,9 @@ from fedsift.data.horizontal import different_kinds, refuse_other_columns
 from fedsift.data.part import LABEL, Part
 from fedsift.data.vertical import different_rows, refuse_unknown_categorical
 from fedsift.errors import Disagreement, ParameterError, PartyError, ValueProblem
-from fedsift.jobs.setup_words import Codes
+from fedsift.jobs.categories import Codes
 from fedsift.methods.checks import SetupNeeds
-from fedsift.protocol import Message, Policy, PublicArray, message
+from fedsift.protocol import Message, Policy, Protocol, PublicArray, Role, message
 from fedsift.protocol.message import Declaration
 from fedsift.protocol.policy import SMALLEST_CLASS
 
@@ -46,7 +46,7 @@ class Terms:
     categorical : tuple of str
     run : str
         Names the computation: the same if a job is submitted again.
-    wanted : SetupNeeds
+    needs : SetupNeeds
     """
 
     version: str
@@ -62,17 +62,17 @@ class Terms:
     task: str = "auto"
     categorical: tuple[str, ...] = ()
     run: str = ""
-    wanted: SetupNeeds = field(default_factory=SetupNeeds)
+    needs: SetupNeeds = field(default_factory=SetupNeeds)
 
     @property
     def numbers_words(self) -> bool:
         """Whether categories and classes get common numbers: parties share columns, not rows."""
-        return self.setting == "horizontal" and self.wanted.common_words
+        return self.setting == "horizontal" and self.needs.common_words
 
 
 @dataclass(frozen=True, eq=False)
 class Agreed:
-    """What one site knows after the meeting.
+    """What one site knows after the setup.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Agreed:
     features : mapping of party to feature names
         Parties with features; names are known to the coordinator (vertical) or to all (horizontal).
     n_rows : mapping of party to int
-        As far as this site was told.
+        As far as this site knows.
     labels : {"none", "classes", "numbers"}
     n_classes : int
     allowed : mapping of party to kinds
@@ -90,7 +90,7 @@ class Agreed:
     min_class_size : int
         Fewest rows of a class of the label, by the strictest policy.
     codes : mapping of party to codes and size by list of words
-        Of the parties that are at home here.
+        Of the parties of this site.
     """
 
     n_features: int
@@ -105,8 +105,8 @@ class Agreed:
 
 
 @dataclass(frozen=True, eq=False)
-class Seat:
-    """What a party at home takes to the meeting.
+class PartySetup:
+    """What a party of this site brings to the setup.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class Seat:
 
 
 def messages_used(terms: Terms) -> tuple[type[Message], ...]:
-    """The messages a meeting on these terms sends, for plan and policy."""
+    """The messages that a setup on these terms sends, for plan and policy."""
     participants = [party for party in terms.parties if party != terms.coordinator]
     used: list[type[Message]] = []
     if participants:
@@ -219,7 +219,7 @@ def check_same(party: str, terms: Terms, version: str, job: str) -> None:
 
 
 def another_outline(party: str) -> ParameterError:
-    """Build the error for a coordinator that makes up what a party told it."""
+    """Build the error for a coordinator that makes up what a party sent it."""
     return ParameterError(
         f"The coordinator describes party {party!r} otherwise than it is.",
         "A party has the features that it sent to the coordinator.",
@@ -403,3 +403,12 @@ MESSAGES = (
     Words,
     WordNumbers,
 )
+
+
+def kinds_by_party(
+    protocol: Protocol, coordinator: str, neutrals: Sequence[str], parties: Sequence[str]
+) -> dict[str, type[Role]]:
+    """Roles of all parties in a protocol of coordinator, participants and neutral parties."""
+    lead, participant, neutral = protocol.roles
+    kinds = dict.fromkeys(parties, participant) | dict.fromkeys(neutrals, neutral)
+    return kinds | {coordinator: lead}

@@ -22,11 +22,10 @@ from fedsift import __version__
 from fedsift.config.job import CHAIN, SETTINGS, TASKS, Job
 from fedsift.config.steps import PREDICT, TRAIN, UNLABELLED
 from fedsift.config.toml import fits
-from fedsift.data.federation import JointFederation, RemoteTable, TargetOutline
+from fedsift.data.federation import JointFederation, RemoteTable, TargetOutline, remarks_on
 from fedsift.data.ids import Ids, check_names
 from fedsift.data.part import LABEL, Part, recoded_target
 from fedsift.data.partition import LARGEST_SEED
-from fedsift.data.remarks import remarks_on
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import AlignmentError, FedsiftError, JobError, PartyError, ValueProblem
@@ -257,8 +256,8 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return self.entry.estimator(**self.parameters, random_state=self.seed, **more)
 
     def terms(self, selector: Any) -> Terms:
-        """What the meeting is about."""
-        wanted = selector._wanted()
+        """What the setup is about."""
+        needs = selector._wanted()
         return Terms(
             version=self.version,
             job=self.fingerprint,
@@ -268,12 +267,12 @@ class JointJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             coordinator=self.coordinator,
             neutral=self.neutral,
             label_party=self.label_party,
-            labelled=self.labelled and wanted.labels,
+            labelled=self.labelled and needs.labels,
             aligned=self.aligned and len(self.parties) > 1,
             task=self.task,
             categorical=self.categorical,
             run=self.run_key,
-            wanted=wanted,
+            needs=needs,
         )
 
     def check(self) -> None:
@@ -377,16 +376,16 @@ def _bad(reason: str) -> JobError:
 Rows = npt.NDArray[np.int64]
 
 
-def joint_federation(terms: Terms, agreed: Agreed, parts: Mapping[str, Part]) -> JointFederation:
-    """Put together what is at home and what was told about the rest.
+def join_federation(terms: Terms, agreed: Agreed, parts: Mapping[str, Part]) -> JointFederation:
+    """Put together this site's tables and what is known of the rest.
 
     Parameters
     ----------
     terms : Terms
     agreed : Agreed
-        What this site knows since the meeting.
+        What this site knows since the setup.
     parts : mapping of party to Part
-        Those at home, with the rows that take part.
+        Those of this site, with the rows that take part.
     """
     if terms.setting == "vertical":
         return _vertical(terms, agreed, parts)
@@ -433,7 +432,7 @@ def _vertical(terms: Terms, agreed: Agreed, parts: Mapping[str, Part]) -> JointF
 
 
 def _target(agreed: Agreed, part: Part | None, *, fewest_classes: int) -> Target | None:
-    """Labels as agreed at the meeting, whatever some of the rows alone would look like."""
+    """Labels as agreed during setup, whatever some of the rows alone would look like."""
     if agreed.labels == NO_LABELS:
         return None
     numbers = agreed.labels == NUMBERS
@@ -443,7 +442,7 @@ def _target(agreed: Agreed, part: Part | None, *, fewest_classes: int) -> Target
     return part.target(task, fewest_classes=fewest_classes)
 
 
-def rows_in_common(ids: Mapping[str, Ids], leader: str) -> dict[str, Rows]:
+def match_rows_here(ids: Mapping[str, Ids], leader: str) -> dict[str, Rows]:
     """Rows that all parties have, in the leader's order, found in the clear in this process."""
     common = set(ids[leader].tolist()).intersection(*(own.tolist() for own in ids.values()))
     if not common:
@@ -460,7 +459,7 @@ def rows_in_common(ids: Mapping[str, Ids], leader: str) -> dict[str, Rows]:
     return rows
 
 
-def rows_left_out(n_rows: Mapping[str, int], n_common: int) -> tuple[str, ...]:
+def remark_left_out(n_rows: Mapping[str, int], n_common: int) -> tuple[str, ...]:
     """Remarks on parties whose rows do not all take part."""
     return tuple(
         f"Party {party!r} takes part with {n_common} of {rows} rows: those that all parties have."

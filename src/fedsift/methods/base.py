@@ -15,7 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import SelectorMixin
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -80,6 +82,41 @@ class FederatedSelector(SelectorMixin, BaseEstimator):
             check_is_fitted(self)
             return _select_tables(X, self.result_.selected)
         return super().transform(X)
+
+    def to_pipeline(self, party=None):
+        """Return a scikit-learn pipeline that keeps the selected columns of a table.
+
+        It needs neither fedsift's protocols nor the other parties afterwards, and can be put in
+        front of any estimator.
+
+        Parameters
+        ----------
+        party : str, optional
+            Whose columns; by default those of all parties, as ``fit`` saw them in one table.
+
+        Returns
+        -------
+        pipeline : Pipeline
+            A ``ColumnTransformer`` that passes columns through: by name if names are known,
+            otherwise by position.
+        """
+        check_is_fitted(self)
+        if party is None:
+            chosen = self.get_support(indices=True)
+            names = getattr(self, "feature_names_in_", None)
+            columns = chosen.tolist() if names is None else names[chosen].tolist()
+        elif party in self.result_.selected:
+            columns = list(self.result_.selected[party])
+        else:
+            raise ParameterError(
+                f"{party!r} owns no columns of this result.",
+                f"Parties with columns: {', '.join(self.result_.selected)}.",
+                "Name one of them, or none for the columns of all.",
+            )
+        keep = ColumnTransformer(
+            [("selected", "passthrough", columns)], verbose_feature_names_out=False
+        )
+        return Pipeline([("select", keep)])
 
     def _get_support_mask(self):
         check_is_fitted(self)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from fedsift.crypto.distance import run_distance
+from fedsift.crypto.kernels import run_distance
 from fedsift.data import Federation
 from fedsift.data.federation import is_remote, local_only
 from fedsift.engine import LOCAL_ENGINE, Engine, Outcome
@@ -29,8 +29,8 @@ from fedsift.protocol.policy import (
     check_before,
     check_epsilon,
 )
-from fedsift.protocol.protocol import placement_of
 from fedsift.protocol.resume import checkpoint_messages, release_checkpoints
+from fedsift.protocol.role import placement_of
 from fedsift.result import Disclosure, SelectionResult
 
 PolicyChoice = Policy | Mapping[str, Any] | None
@@ -53,7 +53,7 @@ class PreparedRun:
     used : tuple of Message types
         What the plan shows; no other message can be sent.
     params : Params of the method
-        Settings that all parties are told.
+        Settings that all parties know.
     rows : mapping of party to int
         Rows of the parties that are here, which their policies may want more of.
     labels : array-like, optional
@@ -83,7 +83,7 @@ class PreparedRun:
 
     @property
     def has_budget(self) -> bool:
-        """Whether what is told of rows is limited, so that remarks on them are kept back."""
+        """Whether what is revealed of rows is limited, so that remarks on them are kept back."""
         return self.epsilon is not None or self.release_epsilon is not None
 
 
@@ -201,7 +201,7 @@ def facts_by_party(facts: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dic
 def replace_remote_roles(
     nodes: Mapping[str, Sequence[Role]], home: Collection[str] | None
 ) -> Mapping[str, Sequence[Role]]:
-    """The same nodes, with stand-ins for the roles of parties that are not at home."""
+    """The same nodes, with stand-ins for the roles of parties of other sites."""
     if home is None:
         return nodes
     return {

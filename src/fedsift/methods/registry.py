@@ -27,7 +27,7 @@ from fedsift.methods.spec import Attacks, MethodSpec, Missing, ReportTexts, Trai
 
 if TYPE_CHECKING:
     from fedsift.protocol.message import Declaration
-    from fedsift.protocol.protocol import Protocol
+    from fedsift.protocol.role import Protocol
 
 BUILT_IN = (
     "fedsift.methods.dcfs",

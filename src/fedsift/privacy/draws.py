@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from fedsift.crypto.randomness import uniform_below
+from fedsift.crypto.modular import uniform_below
 
 _seeds_drive_everything = False
 

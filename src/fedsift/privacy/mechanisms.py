@@ -23,7 +23,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.counting import count_work
+from fedsift.crypto.kernels import count_work
 from fedsift.errors import PolicyViolation
 
 Integers = npt.NDArray[np.int64]
@@ -117,7 +117,7 @@ class CountNoise:
     delta : float
         0 for pure differential privacy. With more, Gaussian noise is used where it is smaller.
     n_tables : int
-        Features whose tables are told.
+        Features whose tables are revealed.
 
     Examples
     --------

@@ -131,7 +131,7 @@ def choose(scores: Sequence[float], sensitivity: float, epsilon: float, below: B
 
 @dataclass(frozen=True)
 class Release:
-    """A budget for what is told of a run's outcome.
+    """A budget for what is revealed of a run's outcome.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class Release:
 
 @dataclass(frozen=True)
 class NumberNoise:
-    """Noise for some numbers that are told together.
+    """Noise for some numbers that are revealed together.
 
     Parameters
     ----------

@@ -6,13 +6,19 @@ In the order they build on each other: message, codec, network, role, remote rol
 transcript, ledger.
 """
 
-from fedsift.protocol.codec import Codec, Done, Fault
-from fedsift.protocol.ledger import Ledger
-from fedsift.protocol.message import MaskedArray, Message, PublicArray, message
+from fedsift.protocol.message import Codec, Done, Fault, MaskedArray, Message, PublicArray, message
 from fedsift.protocol.policy import Policy
-from fedsift.protocol.protocol import Protocol, messages_in
-from fedsift.protocol.role import DrivingRole, Network, RemoteRole, Role, handles, make_role
-from fedsift.protocol.transcript import Transcript
+from fedsift.protocol.role import (
+    DrivingRole,
+    Network,
+    Protocol,
+    RemoteRole,
+    Role,
+    handles,
+    make_role,
+    messages_in,
+)
+from fedsift.protocol.transcript import Ledger, Transcript
 
 __all__ = [
     "Codec",

@@ -9,7 +9,7 @@ anything. Sender and receiver write the same line into a chain of their own. A c
 entries, each signed, and an end, which signs their number and a hash over all of them in order.
 Whoever writes the result signs the rows of its ledger in the same way, and digests of everything
 else in the result. Every party's chain ends with a line for its own selected columns, as far as the
-party was told them.
+party knows them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ import hmac
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from urllib.parse import unquote
 
 import msgspec
 
-from fedsift.crypto.signing import SigningKey
+from fedsift.crypto.envelope import SigningKey
 from fedsift.result import Commitments, Disclosure, SelectionResult, SignedChain
 
 MESSAGES, ROWS, OUTCOME = "messages", "rows", "outcome"
@@ -126,6 +127,8 @@ class Signer:
         self, result: SelectionResult, writer: str, chains: Iterable[SignedChain]
     ) -> SelectionResult:
         """Put the chains of all parties into a result, and sign its ledger and all the rest."""
+        created = result.created or datetime.now(UTC).isoformat(timespec="seconds")
+        result = msgspec.structs.replace(result, created=created)
         rows = self._sign(ROWS, writer, [row_digest(row) for row in result.disclosures])
         whole, *steps = (_without_lines(one) for one in (result, *result.steps))
         whole = msgspec.structs.replace(whole, steps=tuple(steps))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedsift.config.parties import expand_kinds, name_sets
+from fedsift.config.parties import KIND_SETS
 from fedsift.errors import ParameterError, PolicyViolation
 from fedsift.protocol.message import Declaration
 
@@ -408,3 +408,13 @@ def _violation(party: str, found: str, allowed: str) -> PolicyViolation:
         f"That policy allows {allowed}.",
         f"Change the job, or ask {party!r} to change its policy; no message was sent for this.",
     )
+
+
+def expand_kinds(names: Iterable[str]) -> frozenset[str]:
+    """Return all kinds in a list of kinds and names of sets."""
+    return frozenset(kind for name in names for kind in KIND_SETS.get(name, (name,)))
+
+
+def name_sets(kind: str) -> tuple[str, ...]:
+    """Return the names of the sets that hold a kind."""
+    return tuple(name for name, kinds in KIND_SETS.items() if kind in kinds)

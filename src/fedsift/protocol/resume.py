@@ -6,11 +6,11 @@ The driver divides its work into *units*: an epoch, a round, a tested group. Whe
 tells every other role to save its state and then saves its own, so that whatever the driver has,
 all others have too. A run begins with unit 0, in which nothing is finished yet.
 
-To go on, the driver asks everybody which units they have of this run (:class:`Progress`), picks the
-last one that is common to all, and has everybody load it (:class:`Resume`). Keys, masks and other
-preparations are made anew. Every role checks for itself that its data and the settings are those
-the file was written with; digests and states never leave it. Traffic and disclosures are saved too
-and counted on, so that the outcome of a resumed run tells all that was sent.
+To go on, the driver asks everybody which units they have of this run (:class:`UnitProgress`), picks
+the last one that is common to all, and has everybody load it (:class:`Resume`). Keys, masks and
+other preparations are made anew. Every role checks for itself that its data and the settings are
+those the file was written with; digests and states never leave it. Traffic and disclosures are
+saved too and counted on, so that the outcome of a resumed run tells all that was sent.
 
 A role gets all of this from :class:`Resumable`; it only says what to remember (``checkpoint``) and
 how to take it over (``restore``). Where the driver was given no directory, nothing is sent and
@@ -32,8 +32,7 @@ from typing import Any, ClassVar, TypeVar, cast
 import msgspec
 import numpy as np
 
-from fedsift.data.fingerprint import fingerprint
-from fedsift.data.state_files import Checkpoints, State
+from fedsift.data.state_files import Checkpoints, State, fingerprint
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import AlignmentError, FileProblem, ParameterError, PartyFailed
@@ -55,7 +54,7 @@ class Resume(Message, frozen=True):
     unit: int
 
 
-class Progress(Message, frozen=True):
+class UnitProgress(Message, frozen=True):
     """Which units the sender has, of which run, and whether it keeps any; nothing else."""
 
     run: str
@@ -79,7 +78,7 @@ class Signals:
 
     role: str
     resume: type[Resume]
-    progress: type[Progress]
+    progress: type[UnitProgress]
     save: type[Save]
     finished: type[Finished]
 
@@ -95,10 +94,10 @@ def signals_between(driver: str, role: str, suffix: str = "") -> Signals:
     tells = "nothing: which units of an interrupted run are finished"
     return Signals(
         role,
-        _declared(Resume, suffix, there, tells),
-        _declared(Progress, suffix, back, tells),
-        _declared(Save, suffix, there, "nothing: a unit of work is finished"),
-        _declared(Finished, suffix, there, "nothing: the run is over"),
+        _declared(Resume, f"Resume{suffix}", there, tells),
+        _declared(UnitProgress, f"Progress{suffix}", back, tells),
+        _declared(Save, f"Save{suffix}", there, "nothing: a unit of work is finished"),
+        _declared(Finished, f"Finished{suffix}", there, "nothing: the run is over"),
     )
 
 
@@ -108,8 +107,8 @@ def checkpoint_messages(driver: type[Role]) -> tuple[type[Message], ...]:
     return tuple(cls for each in signals for cls in each.messages)
 
 
-def _declared(base: type[M], suffix: str, flow: str, reveals: str) -> type[M]:
-    made = msgspec.defstruct(base.__name__ + suffix, [], bases=(base,), frozen=True)
+def _declared(base: type[M], name: str, flow: str, reveals: str) -> type[M]:
+    made = msgspec.defstruct(name, [], bases=(base,), frozen=True)
     return cast("type[M]", message(flow=flow, reveals=reveals)(cast("type[Message]", made)))
 
 
@@ -334,12 +333,12 @@ class ResumableDriver(Resumable, DrivingRole):
         if kept is None:
             return
         run, units = kept.found()
-        told = await self._everybody(run, _QUERY, net)
+        answers = await self._everybody(run, _QUERY, net)
         if units:
-            unit = _last_common(run, units, told)
+            unit = _last_common(run, units, answers)
             kept.restore(self, run, unit, net)
         else:
-            without = [party for party, reply in told if not reply.keeps]
+            without = [party for party, reply in answers if not reply.keeps]
             if without:
                 # A run that some could not continue is not worth anybody's files.
                 _log.warning("no checkpoints: %s keeps none", ", ".join(without))
@@ -350,15 +349,15 @@ class ResumableDriver(Resumable, DrivingRole):
             kept.begin(run, self.checkpoint(), net)
         await self._everybody(run, unit, net)
 
-    async def _everybody(self, run: str, unit: int, net: Network) -> list[tuple[str, Progress]]:
+    async def _everybody(self, run: str, unit: int, net: Network) -> list[tuple[str, UnitProgress]]:
         """Ask all other roles; the party of each with its answer."""
-        told: list[tuple[str, Progress]] = []
+        answers: list[tuple[str, UnitProgress]] = []
         for signals in self.signals:
             parties = net.members(signals.role)
             if parties:
                 replies = await net.ask(signals.role, signals.resume(run, unit), signals.progress)
-                told += zip(parties, replies, strict=True)
-        return told
+                answers += zip(parties, replies, strict=True)
+        return answers
 
     async def done(self, net: Network) -> None:
         """A unit is finished: everybody saves, this role last."""
@@ -418,10 +417,12 @@ class ResumableDriver(Resumable, DrivingRole):
                 raise outcome
 
 
-def _last_common(run: str, units: tuple[int, ...], told: Sequence[tuple[str, Progress]]) -> int:
+def _last_common(
+    run: str, units: tuple[int, ...], answers: Sequence[tuple[str, UnitProgress]]
+) -> int:
     """The last of the driver's units that everybody has; whoever has nothing can begin."""
     common = set(units)
-    for party, reply in told:
+    for party, reply in answers:
         fits = reply.keeps and (reply.run == run or not reply.units)
         common &= set(reply.units or (0,)) if fits else set()
         if not common:

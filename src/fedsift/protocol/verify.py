@@ -16,8 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fedsift.crypto.signing import is_signed
-from fedsift.protocol.codec import Done, Fault
+from fedsift.crypto.envelope import is_signed
 from fedsift.protocol.commitments import (
     MESSAGES,
     NOT_COVERED,
@@ -33,7 +32,7 @@ from fedsift.protocol.commitments import (
     row_digest,
     to_base64,
 )
-from fedsift.protocol.message import NOTHING
+from fedsift.protocol.message import NOTHING, Done, Fault
 from fedsift.result import Disclosure, SelectionResult, SignedChain
 
 DROPPED, CHANGED, ADDED, REORDERED = "dropped", "changed", "added", "reordered"
@@ -388,7 +387,7 @@ def _compare_outcome(
 
 
 def _compare_selected(result: SelectionResult, chains: Mapping[str, _Checked]) -> Iterable[Problem]:
-    """Find parties that were told of other selected columns than the result has of them."""
+    """Find parties that learned of other selected columns than the result has of them."""
     for party, chain in chains.items():
         if party in result.selected and not chain.selected and not chain.end_is_signed:
             text = f"What {party!r} signed of its own selected columns was dropped."
@@ -455,8 +454,8 @@ def _compare_counts(result: SelectionResult, chains: Mapping[str, _Checked]) -> 
     signed, said = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
     for one in received:
         if one.kind != NOTHING:
-            told = (one.receiver, one.receiver_role, one.kind, one.message)
-            signed.update({(*told, "disclosures"): 1, (*told, "bytes disclosed"): one.n_bytes})
+            who = (one.receiver, one.receiver_role, one.kind, one.message)
+            signed.update({(*who, "disclosures"): 1, (*who, "bytes disclosed"): one.n_bytes})
         if one.protocol in counted:
             flow = (one.message, one.sender, one.receiver)
             signed.update({(*flow, "messages"): 1, (*flow, "bytes sent"): one.n_bytes})

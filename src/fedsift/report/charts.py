@@ -120,7 +120,7 @@ def dots(title: str, given: Sequence[Dot], *, x: str, note: str = "") -> str:
         hollow = " hollow" if dot.hollow else ""
         parts.append(
             f'<text class="label" x="{left - 6:.1f}" y="{middle + 3.5:.1f}">'
-            f"{escape(_cut(dot.label, _NAME))}</text>"
+            f"{escape(cut_off(dot.label, _NAME))}</text>"
             f'<circle class="mark {colour}{hollow}" cx="{xs(dot.value):.1f}" cy="{middle}" r="4">'
             f"<title>{said}</title></circle>"
         )
@@ -136,7 +136,7 @@ def dots(title: str, given: Sequence[Dot], *, x: str, note: str = "") -> str:
         for dot in given
     ]
     more = "" if len(some) == len(given) else f" The drawing shows the first {len(some)}."
-    desc = f"{len(given)} values of {x}, from {_cut(given[0].label, 40)} downwards.{more}"
+    desc = f"{len(given)} values of {x}, from {cut_off(given[0].label, 40)} downwards.{more}"
     place = 1 + bool(groups)
     listed = _listed(header, rows, (place, place + 1))
     return _figure(title, desc, parts, height, listed, legend=groups, note=f"{note}{more}")
@@ -161,13 +161,13 @@ def heat_map(
         at = left + side * (j + 0.5) + 3
         parts.append(
             f'<text class="tick" transform="translate({at:.1f} {top - 4:.1f}) rotate(-55)">'
-            f"{escape(_cut(name, 18))}<title>{escape(name)}</title></text>"
+            f"{escape(cut_off(name, 18))}<title>{escape(name)}</title></text>"
         )
     for i, name in enumerate(some):
         y = top + tall * i
         parts.append(
             f'<text class="label" x="{left - 6:.1f}" y="{y + tall / 2 + 3.5:.1f}">'
-            f"{escape(_cut(name, _NAME))}<title>{escape(name)}</title></text>"
+            f"{escape(cut_off(name, _NAME))}<title>{escape(name)}</title></text>"
         )
         for j, other in enumerate(across):
             value = values[i][j]
@@ -344,8 +344,9 @@ def _short(value: float) -> str:
 
 
 def _text_width(text: str, most: int) -> float:
-    return len(_cut(text, most)) * _LETTER
+    return len(cut_off(text, most)) * _LETTER
 
 
-def _cut(text: str, most: int) -> str:
+def cut_off(text: str, most: int) -> str:
+    """The first letters of a text that is too long."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -77,9 +77,9 @@ def participants(result: SelectionResult) -> list[Scored]:
     """Participants by what they are worth, best first."""
     errors: dict[str, float] = {}
     for entry in result.history:
-        told = entry.get("standard_errors")
-        if isinstance(told, dict):
-            errors |= {name: float(one) for name, one in told.items() if _is_number(one)}
+        given = entry.get("standard_errors")
+        if isinstance(given, dict):
+            errors |= {name: float(one) for name, one in given.items() if _is_number(one)}
     found = [
         Scored(name, name, float(value), bool(result.selected.get(name)), errors.get(name))
         for name, value in result.participants.items()
@@ -99,9 +99,9 @@ def found(result: SelectionResult) -> list[Scored]:
 def found_in(result: SelectionResult) -> tuple[dict[str, int], int]:
     """In how many subsets every feature was, and how many there were."""
     for entry in result.history:
-        told, n_subsets = entry.get("found_in"), entry.get("n_subsets")
-        if isinstance(told, dict) and isinstance(n_subsets, int) and n_subsets > 0:
-            counts = {str(k): int(n) for k, n in told.items() if _is_number(n)}
+        given, n_subsets = entry.get("found_in"), entry.get("n_subsets")
+        if isinstance(given, dict) and isinstance(n_subsets, int) and n_subsets > 0:
+            counts = {str(k): int(n) for k, n in given.items() if _is_number(n)}
             return {k: n for k, n in counts.items() if 0 <= n <= n_subsets}, n_subsets
     return {}, 0
 
@@ -173,7 +173,7 @@ def training(result: SelectionResult) -> dict[str, Curve]:
 
 
 def swarm(result: SelectionResult) -> dict[str, Curve]:
-    """Accuracy of the best subset by step, of every party that told, and of all together."""
+    """Accuracy of the best subset by step, of every party that says so, and of all together."""
     return _by_party(result, "accuracy")
 
 
@@ -359,8 +359,8 @@ def _feature_errors(result: SelectionResult) -> dict[str, dict[str, float]]:
     """Standard errors by party and feature, from methods that measure them."""
     errors: dict[str, dict[str, float]] = {}
     for entry in result.history:
-        told = entry.get("standard_errors")
-        for party, own in told.items() if isinstance(told, dict) else ():
+        given = entry.get("standard_errors")
+        for party, own in given.items() if isinstance(given, dict) else ():
             if isinstance(own, dict):
                 numbers = {
                     name: float(one) for name, one in own.items() if _is_number(one) and one >= 0
@@ -369,9 +369,9 @@ def _feature_errors(result: SelectionResult) -> dict[str, dict[str, float]]:
     return errors
 
 
-def _nested(told: Any) -> Iterator[tuple[str, float]]:
+def _nested(given: Any) -> Iterator[tuple[str, float]]:
     """Labels and values of a mapping by party and feature."""
-    for party, own in told.items() if isinstance(told, dict) else ():
+    for party, own in given.items() if isinstance(given, dict) else ():
         for name, value in own.items() if isinstance(own, dict) else ():
             if _is_number(value):
                 yield f"{party}: {name}", float(value)

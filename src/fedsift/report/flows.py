@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from fedsift.report import blocks
-from fedsift.report.charts import WIDTH
+from fedsift.report.charts import WIDTH, cut_off
 from fedsift.report.view import clean, size
 from fedsift.result import SelectionResult
 
@@ -113,15 +113,15 @@ def _node(place: tuple[float, float], party: str, roles: Sequence[str]) -> str:
     said = escape(f"{party}: {', '.join(roles) or 'takes part'}")
     lines, left, top = _two_lines(roles), x - _NODE_WIDTH / 2, y - _NODE_HEIGHT / 2
     y -= 5 * (len(lines) - 1)
-    told = "".join(
+    drawn = "".join(
         f'<text class="middle role" x="{x:.1f}" y="{y + 11 + 10 * i:.1f}">{escape(line)}</text>'
         for i, line in enumerate(lines)
     )
     return (
         f'<g><rect class="node" x="{left:.1f}" y="{top:.1f}" '
         f'width="{_NODE_WIDTH}" height="{_NODE_HEIGHT}" rx="6"><title>{said}</title></rect>'
-        f'<text class="middle name" x="{x:.1f}" y="{y - 2:.1f}">{escape(_cut(party, 14))}</text>'
-        f"{told}</g>"
+        f'<text class="middle name" x="{x:.1f}" y="{y - 2:.1f}">{escape(cut_off(party, 14))}</text>'
+        f"{drawn}</g>"
     )
 
 
@@ -137,9 +137,9 @@ def _two_lines(roles: Sequence[str]) -> list[str]:
     for i, role in enumerate(roles):
         longer = f"{first}, {role}" if first else role
         if len(longer) > _ROLE_LETTERS and first:
-            return [f"{first},", _cut(", ".join(roles[i:]), _ROLE_LETTERS)]
+            return [f"{first},", cut_off(", ".join(roles[i:]), _ROLE_LETTERS)]
         first = longer
-    return [_cut(first, _ROLE_LETTERS)]
+    return [cut_off(first, _ROLE_LETTERS)]
 
 
 def _arrow(
@@ -202,7 +202,3 @@ def _roles(result: SelectionResult) -> dict[str, list[str]]:
             if role and clean(role) not in own:
                 own.append(clean(role))
     return roles
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"

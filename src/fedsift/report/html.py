@@ -7,14 +7,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from fedsift.report import blocks, course, flows, reasons, steps
-from fedsift.report.view import PLAIN_WARNING, FeatureRow, PartyFeatures, ReportView
-from fedsift.report.view import view_of as _view_of
+from fedsift.report import blocks, course, flows
+from fedsift.report.view import (
+    PLAIN_WARNING,
+    STEPS_HEADER,
+    FeatureRow,
+    PartyFeatures,
+    ReportView,
+    steps_of,
+    view_of,
+)
 from fedsift.result import SelectionResult
 
 MOST_FEATURES = 1000
 """Features that one table lists; a page stays under 2 MB, and the result file has all of them."""
 MOST_LEDGER_ROWS = 2000
+_STEPS_LEAD = (
+    "Every step saw only what the step before it left. Costs and disclosures on this page are "
+    "those of the whole chain."
+)
 
 
 def render(result: SelectionResult) -> str:
@@ -30,11 +41,11 @@ def render(result: SelectionResult) -> str:
     page : str
         A complete HTML document.
     """
-    view = _view_of(result)
+    view = view_of(result)
     parts = [
         blocks.alarm(PLAIN_WARNING, title="Not secure.") if view.plain else "",
         blocks.facts(view.facts),
-        steps.section(result) if result.steps else "",
+        _steps(result),
         _selected(view, result),
         course.course(result),
         _cost(view),
@@ -46,11 +57,11 @@ def render(result: SelectionResult) -> str:
 
 
 def _selected(view: ReportView, result: SelectionResult) -> str:
-    how_sure = reasons.uncertainty(result)
+    how_sure = course.uncertainty(result)
     parts = [course.ranking_chart(result)]
     parts += [f'<p class="note">{escape(how_sure)}</p>'] if how_sure else []
     if view.participants:
-        header = ("participant", reasons.worth(result), "outcome")
+        header = ("participant", course.worth(result), "outcome")
         rows = [(r.name, (r.importance, r.order), r.outcome) for r in view.participants]
         parts.append(course.participants_chart(result))
         parts.append(_filled_table(header, rows, text=(0, 2), kind="cards"))
@@ -58,7 +69,7 @@ def _selected(view: ReportView, result: SelectionResult) -> str:
     for features in view.features:
         parts.append(_party(features, room))
         room = max(0, room - len(features.rows))
-    return blocks.section("What was selected and why", reasons.why(result), "".join(parts))
+    return blocks.section("What was selected and why", course.why(result), "".join(parts))
 
 
 def _party(features: PartyFeatures, room: int) -> str:
@@ -154,3 +165,11 @@ def _remarks(view: ReportView) -> str:
 def _background(view: ReportView) -> str:
     parts = [blocks.listing("Settings", view.settings), blocks.listing("Versions", view.versions)]
     return blocks.section("Settings and versions", "", blocks.grid(parts))
+
+
+def _steps(result: SelectionResult) -> str:
+    """All steps of a chain, or nothing."""
+    if not result.steps:
+        return ""
+    made = blocks.table(STEPS_HEADER, steps_of(result), numeric=(0, 3, 4, 5, 6), kind="cards")
+    return blocks.section("Steps of the chain", _STEPS_LEAD, made)

@@ -92,12 +92,12 @@ def before_lines(request: Request) -> list[tuple[str, str, int]]:
     ]
 
 
-def render(member: str, requests: Iterable[Request], told: str = "") -> str:
-    """Build the page; ``told`` says what came of the last decision."""
+def render(member: str, requests: Iterable[Request], notice: str = "") -> str:
+    """Build the page; ``notice`` says what came of the last decision."""
     every = list(requests)
     waiting = [request for request in every if request.state == WAITING]
     decided = [request for request in every if request.state != WAITING]
-    parts = [f'<p role="status">{escape(told)}</p>' if told else ""]
+    parts = [f'<p role="status">{escape(notice)}</p>' if notice else ""]
     parts += map(_section, waiting)
     if decided:
         lines = [
@@ -168,8 +168,8 @@ class InboxServer(LocalServer):
             return self._page(error.one_line)
         return self._page(f"Job {job[:SHOWN]}: {'approved' if name == 'approve' else 'rejected'}.")
 
-    def _page(self, told: str) -> Answer:
-        return HTTPStatus.OK, HTML, render(self._member, self._listed(), told).encode()
+    def _page(self, notice: str) -> Answer:
+        return HTTPStatus.OK, HTML, render(self._member, self._listed(), notice).encode()
 
 
 def _minute(time: str) -> str:

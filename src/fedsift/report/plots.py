@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedsift.errors import MissingPackage, ParameterError
-from fedsift.report import curves, reasons
+from fedsift.report import course, curves
 from fedsift.report.view import clean
 from fedsift.result import SelectionResult
 
@@ -46,7 +46,7 @@ def participants(result: SelectionResult, ax: Axes = None) -> Axes:
     _need(scored, result, "participants")
     axes = _axes(ax)
     _dots(axes, scored[:_MOST_ROWS], [])
-    axes.set_xlabel(reasons.worth(result))
+    axes.set_xlabel(course.worth(result))
     return axes
 
 

@@ -6,8 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from fedsift.report import reasons, steps
-from fedsift.report.view import PLAIN_WARNING, CostRow, PartyFeatures, ReportView, view_of
+from fedsift.report import course
+from fedsift.report.view import (
+    PLAIN_WARNING,
+    STEPS_HEADER,
+    CostRow,
+    PartyFeatures,
+    ReportView,
+    steps_of,
+    view_of,
+)
 from fedsift.result import SelectionResult
 
 
@@ -55,18 +63,18 @@ def _head(view: ReportView) -> str:
 
 
 def _steps(result: SelectionResult) -> str:
-    rows = steps.rows(result)
-    return "\n".join([*_title("Steps"), "", *columns(steps.HEADER, rows)]) if rows else ""
+    rows = steps_of(result)
+    return "\n".join([*_title("Steps"), "", *columns(STEPS_HEADER, rows)]) if rows else ""
 
 
 def _selected(view: ReportView, result: SelectionResult) -> str:
-    lines = [*_title("What was selected and why"), "", reasons.why(result)]
-    how_sure = reasons.uncertainty(result)
+    lines = [*_title("What was selected and why"), "", course.why(result)]
+    how_sure = course.uncertainty(result)
     lines += ["", how_sure] if how_sure else []
     for features in view.features:
         lines += ["", *_party(features)]
     if view.participants:
-        header = ("participant", reasons.worth(result), "outcome")
+        header = ("participant", course.worth(result), "outcome")
         rows = [(r.name, r.importance, r.outcome) for r in view.participants]
         lines += ["", *_filled(header, rows)]
     return "\n".join(lines)

@@ -14,6 +14,16 @@ from fedsift.protocol.verify import verify_result
 from fedsift.report import curves
 from fedsift.result import Disclosure, SelectionResult
 
+STEPS_HEADER = (
+    "step",
+    "method",
+    "left after it",
+    "features",
+    "score",
+    "messages",
+    "sent",
+    "revealed",
+)
 PLAIN_WARNING = (
     "Encryption was OFF in this run (security='plain'): labels and counts travelled in the clear. "
     "Use it for comparison only, never with real parties."
@@ -209,6 +219,8 @@ def clean(value: Any) -> str:
 def _facts(result: SelectionResult) -> tuple[tuple[str, str], ...]:
     shape = result.shape
     facts: list[tuple[str, Any]] = [("method", result.method), ("setting", result.setting)]
+    if result.created:
+        facts += [("created", result.created.replace("T", " ")), ("run", result.run_id)]
     if "n_rows" in shape:
         facts.append(("rows", shape["n_rows"]))
         facts.append(("features", shape.get("n_features", "-")))
@@ -328,8 +340,8 @@ def _participants(result: SelectionResult) -> tuple[ParticipantRow, ...]:
             # A copy of a selected participant gives itself away here: it adds next to nothing.
             share = max(0.0, value) / min(chosen)
             outcome += f", would add {share:.0%} of what the least of the selected adds"
-        told = with_error(value, errors.get(party))
-        rows.append(ParticipantRow(clean(party), told, value, outcome))
+        text = with_error(value, errors.get(party))
+        rows.append(ParticipantRow(clean(party), text, value, outcome))
     return tuple(rows)
 
 
@@ -379,3 +391,32 @@ def _told(value: Any) -> Any:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def steps_of(result: SelectionResult) -> list[tuple[str, ...]]:
+    """One line per step; empty for a job without steps."""
+    return [
+        (
+            str(number),
+            clean(step.method),
+            clean(_left(step)),
+            str(step.n_selected),
+            _score(step),
+            f"{step.traffic.messages:,}",
+            size(step.traffic.n_bytes),
+            f"{sum(row.times for row in step.disclosures):,} disclosures",
+        )
+        for number, step in enumerate(result.steps, start=1)
+    ]
+
+
+def _left(step: SelectionResult) -> str:
+    """Parties that have features, with the number of them."""
+    counts = [f"{party} {len(names)}" for party, names in step.selected.items() if names]
+    return ", ".join(counts) or "nothing"
+
+
+def _score(step: SelectionResult) -> str:
+    """Score of a model, on the rows that judged its training or on those held out."""
+    score = step.parameters.get("score", step.parameters.get("validation_score"))
+    return f"{score:.4f}" if isinstance(score, float) else "-"

@@ -11,8 +11,7 @@ import pytest
 
 from fedsift.crypto.layer.api import join_layer, own_layer, reduced
 from fedsift.crypto.layer.plan import plan_layer
-from fedsift.crypto.modular import multiply_modulo
-from fedsift.crypto.randomness import uniform_below
+from fedsift.crypto.modular import multiply_modulo, uniform_below
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, CryptoError, FixedPointOverflow, ParameterError
 

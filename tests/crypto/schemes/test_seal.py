@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedsift.crypto.randomness import uniform_below
+from fedsift.crypto.modular import uniform_below
 from fedsift.crypto.schemes.seal import (
     SealOwner,
     SealParameters,

@@ -49,7 +49,7 @@ CASES = {
     "swarm": (third_party.ThirdParty, lambda: rows_of("fpso", **SWARM)),
     "votes": (votes.VoteCounter, lambda: rows_of("fpso", epsilon=1.0, n_blocks=2)),
     "words": (
-        setup.Coordinator,
+        setup.SetupCoordinator,
         lambda: rows_of("filter", (*NUMERIC, "region"), n_features_to_select=2),
     ),
     "outputs": (

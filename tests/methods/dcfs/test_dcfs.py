@@ -5,6 +5,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fedsift as fs
+from benchmarks.baselines import oracles
 from fedsift.engine import run_local
 from fedsift.errors import (
     ColumnError,
@@ -14,7 +15,6 @@ from fedsift.errors import (
     PolicyViolation,
     ValueProblem,
 )
-from fedsift.methods.dcfs import anchor, unsupervised
 from fedsift.methods.dcfs import (
     coordinator as dcfs,
 )
@@ -24,6 +24,7 @@ from fedsift.methods.dcfs import (
 from fedsift.methods.dcfs import (
     settings as dcfs_settings,
 )
+from fedsift.methods.dcfs import unsupervised
 from fedsift.methods.dcfs.selector import DCFSSelector
 from fedsift.protocol import PublicArray, handles
 from helpers.runs import received
@@ -59,7 +60,7 @@ def open_dcfs(parts, params):
     """The oracle: Algorithm 1 with all data in one place."""
     rng = np.random.default_rng(params.seed)
     anchors = -3.0 + 6.0 * rng.random((params.n_anchors, parts[0].shape[1]))
-    return anchor.collaborate(
+    return oracles.collaborate(
         scaled(parts, pooled=params.scale == "pooled", shared=params.scaling == "shared"),
         anchors,
         alpha=params.alpha,
@@ -101,7 +102,7 @@ def test_without_anchors_it_is_the_local_baseline_and_its_mean_ranks(parties, sc
     wanted = [unsupervised.local_selection(part) for part in parts]
     for found, expected in zip(selector.party_scores_.values(), wanted, strict=True):
         assert np.allclose(found, expected / expected.max(), rtol=1e-6)
-    assert np.allclose(selector.scores_, unsupervised.borda(wanted))
+    assert np.allclose(selector.scores_, oracles.borda(wanted))
 
 
 def test_without_anchors_nobody_sees_more_than_mean_ranks():

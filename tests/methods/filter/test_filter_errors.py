@@ -6,7 +6,7 @@ import pytest
 
 import fedsift as fs
 from fedsift.data import PartyTable, Target, synthetic
-from fedsift.data.anonymous import anonymised
+from fedsift.data.part import anonymised
 from fedsift.methods.filter import uncertainty
 from fedsift.methods.filter.features import bin_table
 from fedsift.methods.filter.label_holder import LabelHolder

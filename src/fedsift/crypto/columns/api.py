@@ -29,7 +29,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.counting import check_scheme, counting_kernel
+from fedsift.crypto.kernels import check_scheme, counting_kernel
 from fedsift.crypto.modular import scale_rows
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import FixedPointOverflow, ParameterError

@@ -38,8 +38,7 @@ from fedsift.crypto.columns.api import (
     values_of,
 )
 from fedsift.crypto.layout import Layout, choose_layout
-from fedsift.crypto.modular import last_share, recombine
-from fedsift.crypto.randomness import uniform_below
+from fedsift.crypto.modular import last_share, recombine, uniform_below
 from fedsift.crypto.schemes.seal import (
     FLOODING_BITS,
     SealOwner,

@@ -36,7 +36,7 @@ from fedsift.crypto.columns.plain import (
     join_quadratics,
 )
 from fedsift.crypto.fixed_point import SignedPacking
-from fedsift.crypto.randomness import random_integers
+from fedsift.crypto.modular import random_integers
 from fedsift.crypto.schemes.multiexp import (
     SharedBases,
     bucket_products,

@@ -28,7 +28,7 @@ from fedsift.crypto.columns.api import (
     check_rows,
     check_weights,
 )
-from fedsift.crypto.randomness import random_integers
+from fedsift.crypto.modular import random_integers
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, FixedPointOverflow
 

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.columns.api import BigArray, IntArray
-from fedsift.crypto.counting import check_ring_strength, check_scheme
+from fedsift.crypto.kernels import check_ring_strength, check_scheme
 from fedsift.crypto.layer.plan import MaskKind
 from fedsift.crypto.modular import centred, multiply_modulo, residues
 from fedsift.crypto.wire import Ciphertexts, PublicKeys

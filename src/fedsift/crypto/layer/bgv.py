@@ -35,8 +35,14 @@ from fedsift.crypto.layer.plan import (
     input_factors,
     plan_layer,
 )
-from fedsift.crypto.modular import centred, last_share, multiply_modulo, residues, sum_modulo
-from fedsift.crypto.randomness import uniform_below
+from fedsift.crypto.modular import (
+    centred,
+    last_share,
+    multiply_modulo,
+    residues,
+    sum_modulo,
+    uniform_below,
+)
 from fedsift.crypto.schemes.seal import SealOwner, SealPublic, Slots
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, ParameterError

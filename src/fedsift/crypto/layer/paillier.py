@@ -31,7 +31,7 @@ from fedsift.crypto.layer.paillier_matrix import (
     PaillierMatrixOwner,
 )
 from fedsift.crypto.layer.plan import MaskKind, mask_shape
-from fedsift.crypto.randomness import random_integers
+from fedsift.crypto.modular import random_integers
 from fedsift.crypto.schemes.paillier import PaillierPrivateKey, key_bits_for, public_key_from
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, FixedPointOverflow, ParameterError

@@ -18,7 +18,7 @@ from gmpy2 import mpz
 from fedsift.crypto.columns.api import STATISTICAL_BITS, BigArray
 from fedsift.crypto.columns.plain import big_array
 from fedsift.crypto.fixed_point import SignedPacking
-from fedsift.crypto.randomness import random_integers
+from fedsift.crypto.modular import random_integers
 from fedsift.crypto.schemes.multiexp import StrausTables, straus_window
 from fedsift.crypto.schemes.paillier import (
     PaillierPrivateKey,

@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from fedsift.crypto.columns.api import IntArray
 from fedsift.crypto.layer.plan import LayerPlan, MaskKind, plan_layer
-from fedsift.crypto.modular import centred, multiply_modulo, residues
-from fedsift.crypto.randomness import uniform_below
+from fedsift.crypto.modular import centred, multiply_modulo, residues, uniform_below
 from fedsift.crypto.schemes.seal import Slots
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext, ParameterError

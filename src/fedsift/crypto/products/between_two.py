@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.counting import check_ring_strength, check_scheme
+from fedsift.crypto.kernels import check_ring_strength, check_scheme
 from fedsift.crypto.modular import Residues
 from fedsift.crypto.schemes.seal import plain_primes
 from fedsift.crypto.wire import Ciphertexts, PublicKeys

@@ -18,7 +18,7 @@ import numpy as np
 import seal
 
 from fedsift.crypto.layer.plan import layer_noise_bits
-from fedsift.crypto.modular import Residues
+from fedsift.crypto.modular import Residues, uniform_below
 from fedsift.crypto.products.between_two import (
     DEGREE,
     N_PRIMES,
@@ -30,7 +30,6 @@ from fedsift.crypto.products.between_two import (
     moduli,
 )
 from fedsift.crypto.products.plan import in_slots, split_blobs
-from fedsift.crypto.randomness import uniform_below
 from fedsift.crypto.schemes.seal import SealOwner, SealParameters, SealPublic
 from fedsift.crypto.schemes.seal_seeded import (
     NOISE_DEVIATION,

@@ -16,10 +16,9 @@ import numpy as np
 from gmpy2 import mpz
 
 from fedsift.crypto.columns.api import STATISTICAL_BITS, BigArray
-from fedsift.crypto.modular import Residues, recombine
+from fedsift.crypto.modular import Residues, random_integers, recombine
 from fedsift.crypto.products.between_two import PRIME_BITS, Small, moduli
 from fedsift.crypto.products.plan import to_residues
-from fedsift.crypto.randomness import random_integers
 from fedsift.crypto.schemes.paillier import (
     SCHEME,
     PaillierPrivateKey,

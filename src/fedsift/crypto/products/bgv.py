@@ -33,9 +33,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.columns.bgv import product_noise_bits
-from fedsift.crypto.counting import counting_kernel
+from fedsift.crypto.kernels import counting_kernel
 from fedsift.crypto.layout import Layout
-from fedsift.crypto.modular import Residues
+from fedsift.crypto.modular import Residues, uniform_below
 from fedsift.crypto.products.plan import (
     PRIME_BITS,
     Integers,
@@ -47,7 +47,6 @@ from fedsift.crypto.products.plan import (
     to_residues,
 )
 from fedsift.crypto.products.ring import EvaluatorRing, evaluator_ring, own_ring
-from fedsift.crypto.randomness import uniform_below
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadCiphertext
 

@@ -23,9 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.columns.api import BigArray
-from fedsift.crypto.modular import Residues, recombine
+from fedsift.crypto.modular import Residues, recombine, uniform_below
 from fedsift.crypto.products.plan import to_residues
-from fedsift.crypto.randomness import uniform_below
 
 _HALF_BITS = np.uint64(20)
 _LOW = np.uint64((1 << 20) - 1)

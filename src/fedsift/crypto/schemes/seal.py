@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Microsoft SEAL behind a small, strict door: BGV and BFV with numbers in slots.
+"""Microsoft SEAL behind a small, strict interface: BGV and BFV with numbers in slots.
 
 A ciphertext carries ``degree`` numbers of Z_t in two *slot rows* that rotate independently. What
 this module adds to the library: parameters chosen by code, checks of every byte that comes in,

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.columns.api import BigArray
-from fedsift.crypto.counting import check_ring_strength, check_scheme
+from fedsift.crypto.kernels import check_ring_strength, check_scheme
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import FixedPointOverflow, ParameterError
 

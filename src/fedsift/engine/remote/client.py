@@ -38,7 +38,7 @@ from fedsift.engine.remote.wire import (
 )
 from fedsift.engine.timeouts import Timeouts
 from fedsift.errors import BadFrame, FedsiftError, ParameterError, RunEnded, SiteUnreachable
-from fedsift.protocol.codec import Fault
+from fedsift.protocol.message import Fault
 
 R = TypeVar("R")
 

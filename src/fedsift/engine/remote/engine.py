@@ -33,10 +33,9 @@ from fedsift.errors import (
     RunEnded,
     SiteUnreachable,
 )
-from fedsift.protocol.codec import Fault
 from fedsift.protocol.commitments import Record, mark_resumed, mark_selected
-from fedsift.protocol.protocol import Protocol
-from fedsift.protocol.role import DrivingRole, Network, RemoteRole, Role
+from fedsift.protocol.message import Fault
+from fedsift.protocol.role import DrivingRole, Network, Protocol, RemoteRole, Role
 from fedsift.result import SignedChain
 
 

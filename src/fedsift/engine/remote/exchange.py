@@ -10,16 +10,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Unpack
 
-from fedsift.engine.local import Exchange, Node, Request, in_thread
+from fedsift.engine.local import Exchange, Node, RoleRequest, in_thread
 from fedsift.engine.observer import Outcome, sum_phases
 from fedsift.engine.remote.client import SiteClient
 from fedsift.engine.remote.wire import FrameCount, RoleCall, SiteCounts
 from fedsift.engine.session import Address, Session, SessionOptions
 from fedsift.errors import BadFrame, KeySwapped, ParameterError, UndeclaredFlow
-from fedsift.protocol.codec import Done, Fault
-from fedsift.protocol.message import Message
-from fedsift.protocol.protocol import Protocol, find_driver, placement_of
-from fedsift.protocol.role import RemoteRole, Role
+from fedsift.protocol.message import Done, Fault, Message
+from fedsift.protocol.role import Protocol, RemoteRole, Role, find_driver, placement_of
 from fedsift.result import SignedChain
 
 
@@ -79,7 +77,7 @@ class RemoteExchange(Exchange):
         sites = {self._client.site_of(sender), self._client.site_of(receiver)} - {self._client.site}
         return self._client.share_secret(sites.pop() if sites else self._client.site)
 
-    async def deliver(self, request: Request, limit_seconds: float) -> bytes:
+    async def deliver(self, request: RoleRequest, limit_seconds: float) -> bytes:
         """Bring a request to its role, here or at another site, and return its reply."""
         party = request.receiver.party
         if party in self.nodes:
@@ -118,7 +116,7 @@ class RemoteExchange(Exchange):
         if isinstance(error, KeySwapped):
             self.tampering = error
 
-    def to_request(self, site: str, call: RoleCall) -> Request:
+    def to_request(self, site: str, call: RoleCall) -> RoleRequest:
         """Read what a call of another site asks, if that site may ask it."""
         sender = Address(call.sender, call.sender_role)
         receiver = Address(call.receiver, call.receiver_role)
@@ -135,7 +133,7 @@ class RemoteExchange(Exchange):
                 "Roles ask from the site they were placed at, in the protocol that runs.",
                 "Check that all sites run the same version of fedsift.",
             )
-        return Request(call.frame, sender, receiver, call.round_number)
+        return RoleRequest(call.frame, sender, receiver, call.round_number)
 
     def count_asked(self) -> SiteCounts:
         """Count what this site asked others."""

@@ -29,8 +29,8 @@ from fedsift.crypto.envelope import Envelopes, OrganisationKey, share_secret
 from fedsift.crypto.identity import Identity
 from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import BadEnvelope, Disagreement, RunEnded, SiteUnreachable
-from fedsift.protocol.codec import Fault
 from fedsift.protocol.commitments import Signer
+from fedsift.protocol.message import Fault
 
 RELAY_VERSION = 3
 """Grows whenever sites of different versions could misunderstand each other."""

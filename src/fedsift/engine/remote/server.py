@@ -33,7 +33,7 @@ from fedsift.engine.remote.wire import (
 from fedsift.engine.session import to_fault
 from fedsift.engine.timeouts import Timeouts
 from fedsift.errors import FedsiftError, RunEnded, UndeclaredFlow
-from fedsift.protocol.codec import Fault
+from fedsift.protocol.message import Fault
 
 _INLINE_BYTES = 1_000_000
 """Larger replies are announced first, so that the asker can allow time for them."""

@@ -70,11 +70,13 @@ def record_federation(
     return JobRun(method, engine.stages, dict(federation.tables), labels_of(targets))
 
 
-def record_tables(joint: JointJob, homes: Mapping[str, LocalParty]) -> JobRun:
+def record_tables(joint: JointJob, local_parties: Mapping[str, LocalParty]) -> JobRun:
     """Run a job on the parties' own tables, all of which are here."""
     engine = player_for(joint.method, joint.to_text())
-    run_joint(joint, homes, engine, selector=joint.selector())
-    parts = {party: home.load() for party, home in homes.items() if home.load is not None}
+    run_joint(joint, local_parties, engine, selector=joint.selector())
+    parts = {
+        party: local.load() for party, local in local_parties.items() if local.load is not None
+    }
     targets = {party: part.target(joint.task, fewest_classes=1) for party, part in parts.items()}
     tables = {party: part.table for party, part in parts.items() if part.table is not None}
     return JobRun(joint.method, engine.stages, tables, labels_of(targets))

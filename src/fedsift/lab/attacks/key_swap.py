@@ -52,7 +52,7 @@ from fedsift.methods.fpso import third_party as fpso
 from fedsift.methods.fpso.local_search import ACCURACY_STEPS, digest_of
 from fedsift.methods.fpso.selector import FPSOSelector
 from fedsift.protocol import MaskedArray, Message, Network, Protocol
-from fedsift.protocol.codec import Done
+from fedsift.protocol.message import Done
 
 Contexts = Mapping[type[Message], Callable[[Any], str]]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,8 @@ from fedsift.crypto.masking import unmask_sum
 from fedsift.data.part import Part, read_part
 from fedsift.data.row_digests import digest_rows
 from fedsift.data.sources import read_source
-from fedsift.jobs.chain_joint import run_chain
-from fedsift.jobs.damage import HISTORY_FILE
 from fedsift.jobs.history import History, JobRecord
+from fedsift.jobs.row_sets import HISTORY_FILE
 from fedsift.jobs.run import LocalParty, run_joint
 from fedsift.jobs.spec import JointJob
 from fedsift.lab.attacks.attack import UNPROTECTED, Told
@@ -60,9 +59,10 @@ class Members:
     ) -> tuple[SelectionResult, list[Stage]]:
         """Run a job among all members; raises what the first of them to refuse raises."""
         engine = RecordingEngine({}, job=job.to_text())
-        homes = {party: self._home(job, party, table) for party, table in tables.items()}
-        script: Callable[..., SelectionResult | None] = run_chain if job.steps else run_joint
-        result = script(job, homes, engine)
+        local_parties = {
+            party: self._local_party(job, party, table) for party, table in tables.items()
+        }
+        result = run_joint(job, local_parties, engine)
         assert result is not None  # noqa: S101 - the coordinator is in this process
         return result, engine.stages
 
@@ -71,7 +71,7 @@ class Members:
         if self.folder is not None:
             (self.folder / party / HISTORY_FILE).unlink(missing_ok=True)
 
-    def _home(self, job: JointJob, party: str, table: pd.DataFrame) -> LocalParty:
+    def _local_party(self, job: JointJob, party: str, table: pd.DataFrame) -> LocalParty:
         label = LABEL if LABEL in table else None
         if self.folder is None:
             return LocalParty.of(read_part(party, table, label=label), self.policy)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.data import Column, Federation, Target
-from fedsift.data.fingerprint import fingerprint
+from fedsift.data.state_files import fingerprint
 from fedsift.errors import ParameterError
 
 Floats = npt.NDArray[np.float64]

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from fedsift.config.job import OWN_PARTY, DataEntry, Job
+from fedsift.config.job import DataEntry, Job
 from fedsift.config.parties import PartyEntry
-from fedsift.data import Federation, catalog, split_horizontal, split_vertical, synthetic
+from fedsift.data import Federation, catalog, synthetic
+from fedsift.data.partition import split_as_described
 from fedsift.data.sources import RawTable, read_source
 from fedsift.errors import JobError
 from fedsift.lab.compare.cases import Case
@@ -26,7 +27,7 @@ def case_of(plan: DataPlan, seed: int) -> Case:
         return _catalogued(plan.name, plan.data, seed, plan.copies_together)
     made = getattr(synthetic, plan.synthetic)(**plan.options, random_state=seed)
     task = made.task if plan.data.task == "auto" else plan.data.task
-    federation = _cut(made.X, made.y, replace(plan.data, task=task), seed)
+    federation = split_as_described(made.X, made.y, replace(plan.data, task=task), seed)
     return Case(plan.name, federation, tuple(made.relevant), plan.copies_together)
 
 
@@ -95,24 +96,7 @@ def _catalogued(name: str, data: DataEntry, seed: int, copies_together: bool = F
         y = np.asarray(loaded.extras["target"], dtype=np.float64)
     informative = loaded.extras.get("informative")
     truth = None if informative is None else tuple(int(i) for i in np.ravel(informative))
-    return Case(name, _cut(loaded.X, y, data, seed), truth, copies_together)
-
-
-def _cut(X: Any, y: Any, data: DataEntry, seed: int) -> Federation:
-    names = None if isinstance(data.parties, int) else data.parties
-    n_parties = data.parties if isinstance(data.parties, int) else len(data.parties)
-    shared: dict[str, Any] = {
-        "random_state": seed,
-        "names": names,
-        "task": data.task,
-        "categorical": data.categorical,
-    }
-    if data.setting == "horizontal":
-        return split_horizontal(X, y, n_parties, skew=data.skew, **shared)
-    holder: int | str | None = data.label_holder or 0
-    if holder == OWN_PARTY:
-        holder = None
-    return split_vertical(X, y, n_parties, label_holder=holder, **shared)
+    return Case(name, split_as_described(loaded.X, y, data, seed), truth, copies_together)
 
 
 def _from_tables(job: Job) -> Federation:

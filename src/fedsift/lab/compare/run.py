@@ -228,7 +228,7 @@ def _line_up(
 
 
 def _same_number(contestants: Sequence[Contestant]) -> dict[str, Any]:
-    """Peers select as many features as the first method that was told a number."""
+    """Peers select as many features as the first method that was given a number."""
     for contestant in contestants:
         wanted = contestant.parameters.get("n_features_to_select")
         if isinstance(wanted, (int, float)):

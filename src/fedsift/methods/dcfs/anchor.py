@@ -162,14 +162,6 @@ def update_weights(
     return np.asarray(scaled.T @ solved)
 
 
-def update_weights_literal(
-    X: Floats, target: Floats, laplacian: Floats, h: Floats, alpha: float, beta: float
-) -> Floats:
-    """The paper's Eq. 14 with an m x m inverse: the oracle of :func:`update_weights`."""
-    smooth = np.eye(len(X)) + beta * laplacian
-    return np.asarray(np.linalg.solve(np.diag(alpha * h) + X.T @ smooth @ X, X.T @ target.T))
-
-
 def row_norms(W: Floats) -> Floats:
     """Importance of each feature."""
     return np.asarray(np.sqrt((W**2).sum(axis=1)))
@@ -293,41 +285,3 @@ def check_alignment(M: Floats, n_dimensions: int) -> None:
             f"It must have {n_dimensions} columns, one per dimension of the party's projection.",
             "Check that all parties run the same job.",
         )
-
-
-def collaborate(
-    parts: Sequence[Floats],
-    anchors: Floats,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    n_components: int = 5,
-    n_dimensions: int = 10,
-    n_neighbors: int = 5,
-    n_iterations: int = 5,
-    target: Target = "exact",
-    starts: Sequence[Start] | None = None,
-) -> list[Floats]:
-    """Algorithm 1 with all scaled rows in one place: the scores of every party.
-
-    This is what the protocol computes; ``starts`` saves work when several alphas are tried.
-    """
-    states = [
-        Collaboration(
-            part,
-            anchors,
-            alpha=alpha,
-            beta=beta,
-            n_dimensions=n_dimensions,
-            k=n_neighbors,
-            target=target,
-            start=None if starts is None else starts[number],
-        )
-        for number, part in enumerate(parts)
-    ]
-    for _ in range(n_iterations):
-        images = [state.image() for state in states]
-        common = common_target(images, n_components)
-        for state, image in zip(states, images, strict=True):
-            state.align(alignment_matrix(common, image))
-    return [state.scores for state in states]

@@ -130,8 +130,8 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         shape = (1 + SUMS_PER_COLUMN * n_features, moments.LIMBS)
         totals = unmask_sum([r.sums.array(shape=shape) for r in replies], moments.LIMBS)
         scale = Scale.of_sums(totals, self._params.scaling)
-        told = messages.CommonScale(PublicArray.of(scale.mean), PublicArray.of(scale.unit))
-        await net.tell("member", told)
+        common = messages.CommonScale(PublicArray.of(scale.mean), PublicArray.of(scale.unit))
+        await net.tell("member", common)
 
     async def _start(
         self, members: Sequence[str], sealed: Mapping[str, Ciphertexts], net: Network

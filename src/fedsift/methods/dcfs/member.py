@@ -62,26 +62,26 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         return messages.Greeting(key, self._table.n_columns)
 
     @handles(messages.Roster)
-    async def meet(self, told: messages.Roster, net: Network) -> messages.SecretDealt:
+    async def meet(self, message: messages.Roster, net: Network) -> messages.SecretDealt:
         """Agree on masks; the first member deals the secret that anchors are drawn from."""
-        self._roster = told
-        self._masks = self._key.make_masks(net, told.keys, net.members("member"))
-        dealer = net.party == next(iter(told.keys))
+        self._roster = message
+        self._masks = self._key.make_masks(net, message.keys, net.members("member"))
+        dealer = net.party == next(iter(message.keys))
         # A resumed run goes on with the anchors it has.
         if not dealer or self.secret or self._params.alignment == "local":
             return messages.SecretDealt({})
         self.secret = new_secret()
-        others = {party: key for party, key in told.keys.items() if party != net.party}
+        others = {party: key for party, key in message.keys.items() if party != net.party}
         return messages.SecretDealt(
             {p: deal(self.secret, self._key, net, p, key) for p, key in others.items()}
         )
 
     @handles(messages.AnchorSecret)
-    async def take_secret(self, told: messages.AnchorSecret, net: Network) -> None:
+    async def take_secret(self, message: messages.AnchorSecret, net: Network) -> None:
         """Open the dealt secret; the coordinator that carried it cannot."""
         assert self._roster is not None  # noqa: S101 - the roster comes first
         dealer, public = next(iter(self._roster.keys.items()))
-        self.secret = receive(told.sealed, self._key, net, dealer, public)
+        self.secret = receive(message.sealed, self._key, net, dealer, public)
 
     @handles(messages.SumsWanted)
     async def sums(self, ask: messages.SumsWanted, net: Network) -> messages.MaskedSums:
@@ -90,10 +90,10 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         return messages.MaskedSums(self._sealed(sums, "sums", moments.LIMBS))
 
     @handles(messages.CommonScale)
-    async def rescale(self, told: messages.CommonScale, net: Network) -> None:
+    async def rescale(self, message: messages.CommonScale, net: Network) -> None:
         """Scale by what all members have in common."""
         shape = (self._table.n_columns,)
-        self.scale = Scale(told.mean.array(shape=shape), told.unit.array(shape=shape))
+        self.scale = Scale(message.mean.array(shape=shape), message.unit.array(shape=shape))
 
     @handles(messages.ImagesWanted)
     async def start(self, ask: messages.ImagesWanted, net: Network) -> AnyImages:
@@ -115,17 +115,17 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         }
 
     @handles(messages.AlignOne)
-    async def align_one(self, told: messages.AlignOne, net: Network) -> AnyImages:
+    async def align_one(self, message: messages.AlignOne, net: Network) -> AnyImages:
         """Lines 3 and 4 with the matrix the coordinator computed for this party."""
         with self.clock("train"):
-            self.collaboration.align(told.matrix.array())
+            self.collaboration.align(message.matrix.array())
             return self._image()
 
     @handles(messages.AlignAll)
-    async def align_openly(self, told: messages.AlignAll, net: Network) -> AnyImages:
+    async def align_openly(self, message: messages.AlignAll, net: Network) -> AnyImages:
         """Lines 3 and 4 as the paper has them: everybody sees every image."""
         with self.clock("train"):
-            images = {party: image.array() for party, image in told.images.items()}
+            images = {party: image.array() for party, image in message.images.items()}
             target = anchor.common_target(list(images.values()), self._params.n_components)
             self.collaboration.align(anchor.alignment_matrix(target, images[net.party]))
             return self._image()
@@ -154,9 +154,9 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         return self._alone
 
     @handles(messages.Chosen)
-    async def choose(self, told: messages.Chosen, net: Network) -> None:
+    async def choose(self, message: messages.Chosen, net: Network) -> None:
         """Remember the joint selection."""
-        self._chosen = told.features
+        self._chosen = message.features
 
     def facts(self) -> dict[str, Any]:
         """This party's own ranking, which no other party sees."""

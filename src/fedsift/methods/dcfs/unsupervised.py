@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -91,10 +89,3 @@ def ranks_of(scores: Floats) -> npt.NDArray[np.int64]:
     ranks = np.empty(len(scores), dtype=np.int64)
     ranks[order] = np.arange(1, len(scores) + 1)
     return ranks
-
-
-def borda(scores: Sequence[Floats]) -> Floats:
-    """Joint score of several parties from their ranks alone: 1 if all have a column first."""
-    n_features = len(scores[0])
-    points = np.mean([n_features - ranks_of(own) for own in scores], axis=0)
-    return np.asarray(points / max(1, n_features - 1))

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.data.column import Column
-from fedsift.data.table import PartyTable
+from fedsift.data.table import Column, PartyTable
 from fedsift.errors import ColumnError, ValueProblem
 
 Floats = npt.NDArray[np.float64]

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fedsift.config.parties import expand_kinds
 from fedsift.errors import PolicyViolation
 from fedsift.protocol import Message, Policy, Protocol, Role
-from fedsift.protocol.policy import OPEN
-from fedsift.protocol.protocol import placement_of
+from fedsift.protocol.policy import OPEN, expand_kinds
+from fedsift.protocol.role import placement_of
 
 
 def one_owner(messages: Iterable[type[Message]]) -> Policy:

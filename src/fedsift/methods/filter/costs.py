@@ -14,8 +14,8 @@ from sklearn.base import clone
 from fedsift.costs.counting import count_run, sample_federation
 from fedsift.costs.counts import Counts, Expected
 from fedsift.data import Federation
-from fedsift.data.column import Column
 from fedsift.data.federation import is_remote, local_only
+from fedsift.data.table import Column
 from fedsift.errors import PolicyViolation
 from fedsift.maths.edges import EDGE_BITS
 from fedsift.methods.execution import policies_for

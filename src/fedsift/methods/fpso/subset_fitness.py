@@ -9,7 +9,6 @@ fitness answers it with matrix products, and nothing is computed twice.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -222,26 +221,3 @@ def stratified_folds(y: Integers, n_folds: int, rng: np.random.Generator) -> Int
         folds[members] = (np.arange(len(members)) + start) % n_folds
         start += len(members)
     return folds
-
-
-def knn_predict(
-    X: Floats, y: Integers, X_new: Floats, masks: Sequence[npt.NDArray[np.bool_]], k: int
-) -> list[Integers]:
-    """Classes of new rows by the k nearest known ones, for each subset.
-
-    Columns are scaled by the known rows, so that new rows do not influence anything.
-    """
-    low, span = X.min(axis=0), np.ptp(X, axis=0)
-    span = np.where(span > 0, span, 1.0)
-    known, new = (X - low) / span, (X_new - low) / span
-    k = min(k, len(y))
-    found = []
-    for mask in masks:
-        a, b = new[:, mask], known[:, mask]
-        distances = (b**2).sum(axis=1) - 2 * a @ b.T
-        nearest = np.argsort(distances, axis=1, kind="stable")[:, :k]
-        votes = np.zeros((len(a), int(y.max()) + 1), dtype=np.int64)
-        for column in nearest.T:
-            votes[np.arange(len(a)), y[column]] += 1
-        found.append(votes.argmax(axis=1))
-    return found

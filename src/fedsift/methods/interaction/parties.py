@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.modular import Residues
+from fedsift.crypto.modular import Residues, random_integers
 from fedsift.crypto.products.bgv import ColumnHolder, ProductCloud, hold_columns, join_products
 from fedsift.crypto.products.plan import plan_products
 from fedsift.crypto.products.shares import Residue, product_factors, taylor_factors
-from fedsift.crypto.randomness import random_integers
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable

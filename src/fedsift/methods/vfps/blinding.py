@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.modular import centred
-from fedsift.crypto.randomness import random_integers
+from fedsift.crypto.modular import centred, random_integers
 from fedsift.crypto.vectors.api import VectorEvaluator, VectorOwner, join_vector, own_vector
 from fedsift.crypto.vectors.bgv import (
     FRESH_NOISE_BITS,

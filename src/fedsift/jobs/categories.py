@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.data.fingerprint import fingerprint
 from fedsift.data.part import Part
+from fedsift.data.state_files import fingerprint
 from fedsift.data.target import Target
 from fedsift.errors import BadFrame
 from fedsift.protocol import PublicArray
@@ -28,7 +28,7 @@ Digest = tuple[int, int]
 _DOMAIN = b"fedsift words v1"
 
 
-def dealt_secret(part: Part, target: Target | None, run: str) -> bytes:
+def make_secret(part: Part, target: Target | None, run: str) -> bytes:
     """The secret that one party deals: as hard to guess as all of its data, new for every job.
 
     It comes from the data and not from the operating system, so that a run that is resumed, or
@@ -39,7 +39,7 @@ def dealt_secret(part: Part, target: Target | None, run: str) -> bytes:
     return hmac.new(own.encode(), _DOMAIN + run.encode(), hashlib.sha256).digest()
 
 
-def digests(words: Mapping[str, Sequence[str]], secret: bytes) -> dict[str, PublicArray]:
+def digest_words(words: Mapping[str, Sequence[str]], secret: bytes) -> dict[str, PublicArray]:
     """Digests of the words of every list, in the list's own order."""
     return {
         name: PublicArray.of(
@@ -51,14 +51,14 @@ def digests(words: Mapping[str, Sequence[str]], secret: bytes) -> dict[str, Publ
     }
 
 
-def numbered(
-    told: Mapping[str, Mapping[str, PublicArray]],
+def number_words(
+    sent: Mapping[str, Mapping[str, PublicArray]],
 ) -> tuple[dict[str, dict[str, Codes]], dict[str, int]]:
     """Common numbers of every party's words, and how many there are, by list.
 
     Parameters
     ----------
-    told : mapping of party to digests by list
+    sent : mapping of party to digests by list
 
     Returns
     -------
@@ -66,10 +66,10 @@ def numbered(
     sizes : dict of list to int
     """
     by_list: dict[str, dict[str, list[Digest]]] = {}
-    for party, lists in told.items():
+    for party, lists in sent.items():
         for name, array in lists.items():
             by_list.setdefault(name, {})[party] = _pairs(array)
-    codes: dict[str, dict[str, Codes]] = {party: {} for party in told}
+    codes: dict[str, dict[str, Codes]] = {party: {} for party in sent}
     sizes = {}
     for name, parties in by_list.items():
         known = sorted({digest for pairs in parties.values() for digest in pairs})
@@ -80,13 +80,13 @@ def numbered(
     return codes, sizes
 
 
-def check_digests(told: Mapping[str, PublicArray]) -> None:
+def check_digests(sent: Mapping[str, PublicArray]) -> None:
     """Refuse digests in another form, or twice the same in one list."""
-    for array in told.values():
+    for array in sent.values():
         _pairs(array)
 
 
-def own_codes(
+def find_own_codes(
     codes: Mapping[str, PublicArray], sizes: Mapping[str, int], words: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[Codes, int]]:
     """What the coordinator says about the own words, checked: different numbers in their range."""
