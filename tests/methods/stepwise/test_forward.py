@@ -8,7 +8,7 @@ from sklearn.feature_selection import SequentialFeatureSelector, f_classif, f_re
 from sklearn.linear_model import LinearRegression
 
 from fedsift.methods.stepwise import plain
-from fedsift.methods.stepwise.forward import ForwardSearch, block_gain, q_values_of
+from fedsift.methods.stepwise.forward import ForwardSearch, block_gain
 
 
 def correlated(n_rows=150, n_columns=8, seed=0):
@@ -245,9 +245,16 @@ def test_labels_need_not_be_orthonormal():
         assert mine.adds == pytest.approx(theirs.adds, rel=1e-8)
 
 
-def test_q_values_are_those_of_scipy():
-    p_values = np.random.default_rng(0).uniform(size=40) ** 3
-    assert np.allclose(q_values_of(p_values), stats.false_discovery_control(p_values))
+def test_q_values_are_those_of_all_candidates_of_the_step():
+    values, rng = correlated()
+    _, labels = labels_of(values, rng, 2)
+    search, columns = plain.search_plain(values, labels, ridge=0.0)
+    for column in (3, 6):
+        _, p_values = search.statistics()
+        expected = stats.false_discovery_control(p_values[search.candidates])
+        step = search.add(column, columns.T @ columns[:, column])
+        place = np.flatnonzero(p_values == step.p_value)[0]
+        assert step.q_value == pytest.approx(expected[place - (place > 3) * (column == 6)])
 
 
 class TestBlock:

@@ -22,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import fdtrc
 
+from fedsift.maths.multiple_testing import q_values
+
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
@@ -223,15 +225,14 @@ class ForwardSearch:
         statistics, p_values = self.statistics()
         open_ones = self.candidates
         open_ones[column] = True
-        q_values = np.ones(len(p_values))
-        q_values[open_ones] = q_values_of(p_values[open_ones])
+        found = q_values(np.where(open_ones, p_values, np.nan))
         near = int(self._closest_to[column])
         return Step(
             column=column,
             forced=forced,
             statistic=float(statistics[column]),
             p_value=float(p_values[column]),
-            q_value=float(q_values[column]),
+            q_value=float(found[column]),
             chance=float(self.chances()[column]),
             adds=float(self.adds()[column]),
             redundancy=float(self._closest[column]),
@@ -315,22 +316,6 @@ def _divide(found: Floats, by: Floats) -> Floats:
     return np.divide(
         found, by, out=np.zeros_like(found + by), where=np.broadcast_to(by > 0, found.shape)
     )
-
-
-def q_values_of(p_values: npt.ArrayLike) -> Floats:
-    """Smallest false discovery rates at which p-values are kept (Benjamini and Hochberg).
-
-    Examples
-    --------
-    >>> q_values_of([0.01, 0.5, 0.02])
-    array([0.03, 0.5 , 0.03])
-    """
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p)
-    scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
-    found = np.empty_like(p)
-    found[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return found
 
 
 @dataclass(frozen=True)

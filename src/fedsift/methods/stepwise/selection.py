@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.methods.stepwise.forward import ForwardSearch, q_values_of
+from fedsift.maths import multiple_testing
+from fedsift.methods.stepwise.forward import ForwardSearch
 from fedsift.methods.stepwise.knockoffs import entry_differences, goes_on, kept_at
 from fedsift.methods.stepwise.messages import AUTO, FDR
 
@@ -152,7 +153,7 @@ class Selection:
         statistics, p_values = self.search.statistics()
         q_values = np.ones(len(p_values))
         open_ones = self.search.candidates
-        q_values[open_ones] = q_values_of(p_values[open_ones])
+        q_values[open_ones] = multiple_testing.q_values(p_values[open_ones])
         for step in self.search.steps:
             statistics[step.column] = step.statistic
             p_values[step.column], q_values[step.column] = step.p_value, step.q_value
