@@ -11,8 +11,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.data.column import Column
-from fedsift.data.table import PartyTable
+from fedsift.data.table import Column, PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import ParameterError, PolicyViolation
 from fedsift.maths.unit import unit_columns

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fedsift.crypto.columns.api import BigArray, IntegerRows, join_columns, own_columns
 from fedsift.crypto.columns.plain import big_array
 from fedsift.crypto.masking import to_limbs
-from fedsift.crypto.randomness import random_integers
+from fedsift.crypto.modular import random_integers
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import ParameterError, PolicyViolation

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.checked_course import Compare, Give, Open, Request, Steps
-from fedsift.data.column import Column
-from fedsift.data.table import PartyTable
+from fedsift.data.table import Column, PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import PolicyViolation
 from fedsift.maths import moments
