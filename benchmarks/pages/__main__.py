@@ -9,7 +9,7 @@ import importlib
 
 NAMES = (
     *("attacks", "compare", "costs", "dcfs", "dp", "fedsdg", "first_hour", "fpso", "interaction"),
-    *("readme", "runtime", "vfps"),
+    *("readme", "runtime", "stepwise", "vfps"),
 )
 
 if __name__ == "__main__":
