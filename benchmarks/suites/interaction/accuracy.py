@@ -20,6 +20,7 @@ from fedsift.data import catalog
 from fedsift.maths.binning import cut, quantile_edges
 from fedsift.methods.filter import scores
 from fedsift.methods.interaction import measures as interaction
+from fedsift.methods.interaction.search import Measured, Product, greedy
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -70,9 +71,25 @@ def _measured(measure: str) -> Ranker:
     return lambda values, codes, n: interaction.oracle(values, codes, measure, n).order
 
 
+def random_order(values: Floats, codes: Codes, n_select: int) -> Sequence[int]:
+    """Columns drawn at random; the draw follows the table."""
+    source = np.random.default_rng([len(values), int(codes[:64] @ np.arange(len(codes[:64])))])
+    return [int(f) for f in source.permutation(values.shape[1])[:n_select]]
+
+
+def product_order(values: Floats, codes: Codes, n_select: int) -> Sequence[int]:
+    """``miw`` by the rule of version 0.1: weights of all rounds are multiplied."""
+    made = interaction.Moments(interaction.standardise(values), codes)
+    measured = Measured(made.relevance(), made.weights_with, Product(made.relevance()))
+    idle = interaction.constant_columns(values, "miw")
+    return greedy(measured, n_select, idle=idle).order
+
+
 RANKERS: dict[str, Ranker] = {
+    "random": random_order,
     "gini": gini_order,
     "gini10": binned_gini_order,
+    "product": product_order,
     **{m: _measured(m) for m in ("paper_literal", "paper", "iwfs", "miw")},
 }
 
