@@ -181,6 +181,8 @@ class Sum(Product):
         """Take the weights of all pairs of some columns, each with itself among them."""
         places = np.asarray(candidates, dtype=np.int64)
         self._candidates = places
+        # The relevance of categories has all there is to know of them alone.
+        weights = np.where(np.diag(self._parts[places] > 1), np.nan, weights)
         for mate, column in zip(candidates, weights.T, strict=True):
             self._column(mate)[places] = column
         limits = np.multiply.outer(self._parts[places], self._parts[places])
