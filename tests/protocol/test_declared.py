@@ -34,7 +34,10 @@ CLASSES = np.array(["no", "yes", "maybe"])
 _INTERACTION = {
     # The cloud is told the selection step by step, and whose features those are.
     "selection": {"MateColumn": "# column", "MateColumns": "# columns"},
-    "feature-count": {"MaskedProducts": "masked corrections", "MaskedColumns": "masked corrections"},
+    "feature-count": {
+        "MaskedProducts": "masked corrections",
+        "MaskedColumns": "masked corrections",
+    },
     "class-count": {"EncryptedLabels": "labels"},
 }
 _VFPS = {

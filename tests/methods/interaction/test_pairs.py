@@ -129,9 +129,7 @@ def test_relevance_of_categories_is_chi_square_by_rows():
 def test_other_names_of_levels_change_nothing():
     frame, y = people()
     other = frame.assign(job=frame["job"].map({"cook": "z", "smith": "a", "clerk": "k"}))
-    traces = [
-        measures.oracle(PartyTable.from_any(f, name="a").columns, y) for f in (frame, other)
-    ]
+    traces = [measures.oracle(PartyTable.from_any(f, name="a").columns, y) for f in (frame, other)]
     assert traces[0].order == traces[1].order
     np.testing.assert_allclose(traces[0].interaction, traces[1].interaction, atol=1e-9)
 
@@ -163,9 +161,9 @@ def test_shuffled_labels_show_heavy_tails():
 
 def test_auto_measures_weights_for_shuffled_labels_too():
     X, y = labelled(120, 5, 2)
-    found = InteractionSelector(
-        n_features_to_select="auto", security="plain", random_state=0
-    ).fit(X, y)
+    found = InteractionSelector(n_features_to_select="auto", security="plain", random_state=0).fit(
+        X, y
+    )
     kinds = {d.kind for d in found.result_.disclosures}
     assert {"shuffled-weights", "shuffled-relevance", "interaction-weights"} <= kinds
     assert 1 <= found.support_.sum() < 5
@@ -194,7 +192,9 @@ def started():
     owned, names = [[0, 1], [2, 3], [4, 5]], ["bank", "shop", "mill"]
     federation = split_vertical(X, y, owned, label_holder=None, names=names)
     params = Params(n_features_to_select=3, n_paired=3, seed=0)
-    nodes = interaction.build_nodes(federation.tables, "label-holder", federation.target, 64, params)
+    nodes = interaction.build_nodes(
+        federation.tables, "label-holder", federation.target, 64, params
+    )
     return run_local(interaction.PROTOCOL, nodes, keep_frames=True), federation
 
 

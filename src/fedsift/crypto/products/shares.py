@@ -69,7 +69,8 @@ class Residue:
     def grouped(self, numbers: Residues, groups: npt.NDArray[np.int64]) -> Residues:
         """Sums of the columns that have the same group, numbered from 0."""
         sums = np.zeros((len(numbers), int(groups.max(initial=-1)) + 1), dtype=np.uint64)
-        np.add.at(sums, (slice(None), groups), numbers)
+        for place, group in enumerate(groups.tolist()):
+            sums[:, group] += numbers[:, place]
         return np.asarray(sums % self._t(sums))
 
     def uniform(self, shape: tuple[int, ...]) -> Residues:

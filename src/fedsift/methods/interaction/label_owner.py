@@ -505,7 +505,7 @@ class LabelOwner(
 def _is_sound(offer: messages.Offer) -> bool:
     """Whether the numbers of an offer fit each other."""
     n_usable = offer.n_features - offer.n_constant
-    fits = 0 <= offer.n_constant and len(offer.parts) == n_usable
+    fits = offer.n_constant >= 0 and len(offer.parts) == n_usable
     return fits and all(1 <= n <= interaction.MOST_PARTS for n in offer.parts)
 
 

@@ -239,7 +239,7 @@ class Moments:
         """Of every feature alone: variance between classes, added over its parts."""
         means = np.stack([self._columns[rows].mean(axis=0) for rows in self._rows])
         between = self._shares @ means**2 - self._columns.mean(axis=0) ** 2
-        return np.bincount(self._feature, between, len(self._parts))
+        return np.asarray(np.bincount(self._feature, between, len(self._parts)), np.float64)
 
     def rule(self) -> Product:
         """Gains are added."""
@@ -252,8 +252,8 @@ class Moments:
         total = np.zeros(len(mine))
         for mate in np.flatnonzero(self._feature == selected):
             total += self._gains(self._columns[:, mine], self._columns[:, mate])
-        gains = np.bincount(self._feature[mine], total, len(self._parts))[others]
-        return 1.0 + clip_gains(gains, self._parts[others], self._parts[selected])
+        gains = np.asarray(np.bincount(self._feature[mine], total, len(self._parts)), np.float64)
+        return 1.0 + clip_gains(gains[others], self._parts[others], self._parts[selected])
 
     def _gains(self, columns: Floats, mate: Floats) -> Floats:
         inside = sum(

@@ -21,9 +21,10 @@ PARAMETERS = {
         accept_words("miw", "paper"),
     ),
     "pair_start": Parameter(
-        "Columns of which all pairs are weighed before anything is selected, the most relevant ones: "
-        "finds pairs that say nothing alone, and columns whose spread differs between the classes. "
-        "``\"auto\"`` takes all columns if they are 20 or fewer, else none. For ``miw`` only.",
+        "Columns of which all pairs are weighed before anything is selected, the most relevant "
+        "ones: finds pairs that say nothing alone, and columns whose spread differs between the "
+        "classes. "
+        '``"auto"`` takes all columns if they are 20 or fewer, else none. For ``miw`` only.',
         (accept_words("auto", "none"), accept_whole(2)),
     ),
     "random_state": COMMON["random_state"].but(

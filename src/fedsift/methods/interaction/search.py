@@ -3,9 +3,9 @@
 """The greedy search: what a feature is worth beside those that were selected before it.
 
 The paper multiplies: ``R = (1 + relevance) * product of weights``. Where columns are many and rows
-few, that goes wrong after some rounds: a relevant feature shares information with the selected ones,
-so that its product falls below 1 (0.8 of ``1 + 0.25``), while among hundreds of irrelevant features
-some have small weights above 1 by chance in every round, and products of chance grow.
+few, that goes wrong after some rounds: a relevant feature shares information with the selected
+ones, so that its product falls below 1 (0.8 of ``1 + 0.25``), while among hundreds of irrelevant
+features some have small weights above 1 by chance in every round, and products of chance grow.
 
 ``miw`` adds: ``R = 1 + relevance + penalty + bonus``.
 
@@ -145,7 +145,7 @@ class Product:
         chosen: int,
         others: Sequence[int],
         weights: Floats,
-        scale: float = 1.0,  # noqa: ARG002 - for the other rule
+        scale: float = 1.0,
     ) -> None:
         """Take the weights of other features with one that was selected."""
         self._column(chosen)[list(others)] = weights
