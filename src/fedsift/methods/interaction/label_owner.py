@@ -17,8 +17,10 @@ Who learns what
   label owner     per unnamed feature its relevance, and per round the interaction weights with the
                   feature just selected, blurred by uniform noise of 2**-16: the same information
                   as the R values that the paper lets it decrypt (R = w (1 + relevance)).
-                  With ``n_features_to_select="auto"`` also relevances for shuffled labels; with
-                  the paper's measures also that every column is binary.
+                  With ``n_features_to_select="auto"`` also relevances and weights for shuffled
+                  labels; with the paper's measures also that every column is binary. A pair start
+                  opens the weights of all pairs of the most relevant columns at once, and of each
+                  with itself. Offers tell how many parts every column of categories has.
 
 The paper, line by line
   Alg. 1, 2  owners binarise and encrypt         FeatureOwner.send_columns
@@ -38,7 +40,8 @@ Deviations, each with its reason
   - One product of two ciphertexts per pair is all the depth there is: masked products are opened
     as shares, and everything after that is a polynomial of shares (:mod:`.products_shares`).
   - The n x n matrix A is never used in the paper and not sent here.
-  - The default measure ``miw`` needs no binarisation and no logarithm at all.
+  - The default measure ``miw`` needs no binarisation and no logarithm at all, and adds gains
+    where the paper multiplies weights (:mod:`fedsift.methods.interaction.search`).
 
 A malicious feature owner can send wrong columns; relevances and weights outside their possible
 range are refused, and so are columns that are not binary where they must be (``sum x^2 - x`` opens
