@@ -27,7 +27,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.data.column import Column
+from fedsift.data.table import Column
 from fedsift.methods.interaction import measures
 from fedsift.methods.interaction.measures import Codes, Floats, Parts
 from fedsift.methods.interaction.search import (

@@ -73,14 +73,18 @@ from fedsift.methods.interaction import measures as interaction
 from fedsift.methods.interaction import messages
 from fedsift.methods.interaction.fixed_point import LabelPlan, n_scalars
 from fedsift.methods.interaction.messages import Params
-from fedsift.methods.interaction.pairs import Pairs, Wanted, in_batches, pair_up, start_pairs
-from fedsift.methods.interaction.parties import (
-    CloudServer,
-    FeatureOwner,
+from fedsift.methods.interaction.pairs import (
+    Pairs,
+    Wanted,
+    in_batches,
+    in_matrix,
     not_binary,
+    pair_up,
     shared_cells,
+    start_pairs,
     with_total,
 )
+from fedsift.methods.interaction.parties import CloudServer, FeatureOwner
 from fedsift.methods.interaction.ranking import Ranking, classes_of, no_trace, rank
 from fedsift.methods.interaction.search import (
     Chance,
@@ -143,7 +147,7 @@ class LabelOwner(
         replies = await net.ask("feature owner", hello, messages.Offer)
         offers = dict(zip(parties, replies, strict=True))
         for party, offer in offers.items():
-            if not _is_sound(offer):
+            if not offer.is_sound():
                 raise PartyFailed(party, "Introduction", 1, "its numbers of features do not fit")
         self._owners = {p: offer.parts for p, offer in offers.items() if offer.parts}
         self._features = tuple((p, i) for p, own in self._owners.items() for i in range(len(own)))
@@ -293,13 +297,9 @@ class LabelOwner(
             own = [pair for pair in wanted if pair[0] in mates]
             self._of_start.append(await self._opened_pairs(asked, own, net))
             await self.done(net)
-        place = {feature: i for i, feature in enumerate(candidates)}
-        matrix = np.full((len(candidates),) * 2, np.nan)
-        pairs = [(place[mate], place[other]) for mate, others in wanted for other in others]
         opened = np.concatenate([weights for weights, _ in self._of_start] or [np.empty(0)])
         shuffled = np.concatenate([other for _, other in self._of_start] or [np.empty(0)])
-        for (one, other), weight in zip(pairs, opened.tolist(), strict=True):
-            matrix[one, other] = matrix[other, one] = weight
+        matrix = in_matrix(candidates, wanted, opened)
         rule.start(candidates, matrix, self._chance.scale(shuffled - 1.0))
 
     def _blocks_of(self, pair: tuple[int, Sequence[int]]) -> int:
@@ -503,13 +503,6 @@ class LabelOwner(
                 "decryptions": self._kernel.n_decryptions,
             }
         return {"names": [], "remarks": [], "operations": counts}
-
-
-def _is_sound(offer: messages.Offer) -> bool:
-    """Whether the numbers of an offer fit each other."""
-    n_usable = offer.n_features - offer.n_constant
-    fits = offer.n_constant >= 0 and len(offer.parts) == n_usable
-    return fits and all(1 <= n <= interaction.MOST_PARTS for n in offer.parts)
 
 
 PROTOCOL = Protocol(

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.data.column import Column
+from fedsift.data.table import Column
 from fedsift.errors import ParameterError
 from fedsift.maths import binning
 from fedsift.methods.interaction.parameters import PARAMETERS

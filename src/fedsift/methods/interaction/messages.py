@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
-from fedsift.methods.interaction.measures import is_binary
+from fedsift.methods.interaction.measures import MOST_PARTS, is_binary
 from fedsift.protocol import Message, message, messages_in
 from fedsift.protocol.resume import signals_between
 
@@ -78,6 +78,11 @@ class Offer(Message, frozen=True):
     n_features: int
     n_constant: int
     parts: tuple[int, ...]
+
+    def is_sound(self) -> bool:
+        """Whether its numbers fit each other."""
+        fits = self.n_constant >= 0 and len(self.parts) == self.n_features - self.n_constant
+        return fits and all(1 <= n <= MOST_PARTS for n in self.parts)
 
 
 @message(

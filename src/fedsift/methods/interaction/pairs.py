@@ -10,6 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.crypto.modular import Residues
+from fedsift.crypto.products.shares import Residue
+
+Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Wanted = Sequence[tuple[int, Sequence[int]]]
 """Features, each with those whose gain with it is wanted."""
@@ -79,3 +83,32 @@ def in_batches(
         total += size(pair)
     if batch:
         yield batch
+
+
+def in_matrix(candidates: Sequence[int], wanted: Wanted, weights: Floats) -> Floats:
+    """Weights of a pair start by candidate; NaN where a column is not weighed with itself."""
+    place = {feature: i for i, feature in enumerate(candidates)}
+    matrix = np.full((len(candidates),) * 2, np.nan)
+    pairs = [(place[mate], place[other]) for mate, others in wanted for other in others]
+    for (one, other), weight in zip(pairs, weights.tolist(), strict=True):
+        matrix[one, other] = matrix[other, one] = weight
+    return matrix
+
+
+def with_total(ring: Residue, shares: Residues, n_vectors: int = 1) -> Residues:
+    """Class sums and, as one more slot for every vector of labels, their sum: all rows together."""
+    apart = shares.reshape(*shares.shape[:2], n_vectors, -1)
+    added = np.concatenate([apart, ring.total(apart, (3,))[..., None]], axis=3)
+    return added.reshape(*shares.shape[:2], -1)
+
+
+def not_binary(ring: Residue, squares: Residues, sums: Residues) -> Residues:
+    """Shares of ``sum x^2 - x`` over all rows: integers only cancel if all are 0 or 1."""
+    return ring.add(squares[:, :, -1], ring.negate(sums[:, :, -1]))
+
+
+def shared_cells(ring: Residue, both: Residues, mine: Residues, mate: Residues) -> Residues:
+    """Shares of the four cell counts, without the class sizes that the label owner adds."""
+    less = ring.negate(both)
+    neither = ring.add(both, ring.negate(ring.add(mine, mate)))
+    return np.stack([both, ring.add(mine, less), ring.add(mate, less), neither], axis=-1)

@@ -23,7 +23,16 @@ from fedsift.methods.checks import check_row_count, check_setting
 from fedsift.methods.interaction import fixed_point as fixed
 from fedsift.methods.interaction import measures, messages
 from fedsift.methods.interaction.messages import Params
-from fedsift.methods.interaction.pairs import Integers, Pairs, Wanted, pair_up, start_pairs
+from fedsift.methods.interaction.pairs import (
+    Integers,
+    Pairs,
+    Wanted,
+    not_binary,
+    pair_up,
+    shared_cells,
+    start_pairs,
+    with_total,
+)
 from fedsift.protocol import Network, handles
 from fedsift.protocol.resume import Resumable
 
@@ -459,25 +468,6 @@ class CloudServer(Resumable, name="cloud server", signals=messages.CLOUD_SIGNALS
         """How much was computed."""
         counts = {} if self._kernel is None else self._kernel.counts
         return {"names": [], "remarks": [], "operations": counts}
-
-
-def with_total(ring: Residue, shares: Residues, n_vectors: int = 1) -> Residues:
-    """Class sums and, as one more slot for every vector of labels, their sum: all rows together."""
-    apart = shares.reshape(*shares.shape[:2], n_vectors, -1)
-    added = np.concatenate([apart, ring.total(apart, (3,))[..., None]], axis=3)
-    return added.reshape(*shares.shape[:2], -1)
-
-
-def not_binary(ring: Residue, squares: Residues, sums: Residues) -> Residues:
-    """Shares of ``sum x^2 - x`` over all rows: integers only cancel if all are 0 or 1."""
-    return ring.add(squares[:, :, -1], ring.negate(sums[:, :, -1]))
-
-
-def shared_cells(ring: Residue, both: Residues, mine: Residues, mate: Residues) -> Residues:
-    """Shares of the four cell counts, without the class sizes that the label owner adds."""
-    less = ring.negate(both)
-    neither = ring.add(both, ring.negate(ring.add(mine, mate)))
-    return np.stack([both, ring.add(mine, less), ring.add(mate, less), neither], axis=-1)
 
 
 def secret_order(seed: int | None, name: str) -> np.random.Generator:
