@@ -164,7 +164,7 @@ class Products(Kernel):
             part = columns[:, 2 * place : 2 * place + 2]
             cloud.take_columns(holder.encrypt_columns(part), place)
         cloud.take_labels(self.owner.encrypt_labels(self.codes))
-        cloud.masked_sums([0, 2, 3], holder.encrypt_mate(columns[:, 1]))
+        cloud.masked_sums([0, 2, 3], holder.encrypt_mates(columns[:, [1]]))
 
 
 class TwoParty(Kernel):

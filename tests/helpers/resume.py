@@ -69,8 +69,8 @@ CASES = {
     "interaction": Case(
         InteractionSelector,
         "vertical",
-        ("RelevanceTerms", "WeightTerms"),
-        {"n_features_to_select": 4},
+        ("RelevanceTerms", "PairTerms", "WeightTerms"),
+        {"n_features_to_select": 4, "pair_start": 3},
         {"measure": "paper"},
         exact=False,
     ),

@@ -33,8 +33,11 @@ CLASSES = np.array(["no", "yes", "maybe"])
 # field ``#`` is how many such messages there are.
 _INTERACTION = {
     # The cloud is told the selection step by step, and whose features those are.
-    "selection": {"MateColumn": "# column"},
-    "feature-count": {"MaskedProducts": "corrections", "MaskedColumns": "corrections"},
+    "selection": {"MateColumn": "# column", "MateColumns": "# columns"},
+    "feature-count": {
+        "MaskedProducts": "masked corrections",
+        "MaskedColumns": "masked corrections",
+    },
     "class-count": {"EncryptedLabels": "labels"},
 }
 _STEPWISE = {
@@ -199,7 +202,13 @@ CASES = {
         )
         for score in ("gini", "f", "mi", "chi2", "iv", "variance")
     },
-    "interaction": (fs.InteractionSelector, by_columns, VERTICAL, FEW),
+    "interaction": (fs.InteractionSelector, by_columns, WORDS, FEW),
+    "interaction in rounds": (
+        fs.InteractionSelector, by_columns, WORDS, FEW | {"pair_start": "none"},
+    ),
+    "interaction auto": (
+        fs.InteractionSelector, by_columns, VERTICAL, {"n_features_to_select": "auto"},
+    ),
     "stepwise": (fs.StepwiseSelector, by_columns, WORDS, FEW),
     "vfps": (fs.VFPSSelector, by_columns, WORDS, QUERIES),
     "vfps many queries": (fs.VFPSSelector, by_columns, VERTICAL, QUERIES | {"n_queries": 90}),

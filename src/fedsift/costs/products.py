@@ -87,16 +87,16 @@ class CountingProductOwner(ProductOwner):
         """See :class:`ProductOwner`."""
         return super().open_scalars(self._side.decrypt(sealed), lengths)
 
-    def open_sums(
+    def open_pairs(
         self,
         masked: Ciphertexts,
         corrections: Ciphertexts,
-        features: Sequence[int],
+        jobs: Sequence[Sequence[int]],
         codes: Integers,
     ) -> Residues:
         """See :class:`ProductOwner`."""
         masked, corrections = self._side.decrypt(masked), self._side.decrypt(corrections)
-        return super().open_sums(masked, corrections, features, codes)
+        return super().open_pairs(masked, corrections, jobs, codes)
 
 
 class CountingColumnHolder(ColumnHolder):
@@ -115,9 +115,10 @@ class CountingColumnHolder(ColumnHolder):
             self._side.plan.n_blocks(columns.shape[1]), super().encrypt_columns(columns)
         )
 
-    def encrypt_mate(self, column: Integers) -> Ciphertexts:
+    def encrypt_mates(self, columns: Integers) -> Ciphertexts:
         """See :class:`ColumnHolder`."""
-        return self._fresh(self._side.plan.n_chunks, super().encrypt_mate(column))
+        count = columns.shape[1] * self._side.plan.n_chunks
+        return self._fresh(count, super().encrypt_mates(columns))
 
     def encrypt_scalars(self, scalars: Integers) -> Ciphertexts:
         """See :class:`ColumnHolder`."""
@@ -149,25 +150,29 @@ class CountingProductCloud(ProductCloud):
         self._side.ring.do("evaluate", "rotate", turns)
         super().take_labels(self._side.load(sealed))
 
-    def masked_sums(
-        self, features: Sequence[int], mate: Ciphertexts | None = None, *, squared: bool = False
+    def masked_pairs(
+        self,
+        jobs: Sequence[Sequence[int]],
+        mates: Sequence[Ciphertexts] | None = None,
+        *,
+        squared: bool = False,
     ) -> tuple[Ciphertexts, Ciphertexts, Residues]:
         """See :class:`ProductCloud`."""
         side, plan, layout = self._side, self._side.plan, self._side.plan.layout
-        n_masked = side.n_primes * len(plan.blocks_of(features))
-        row_blocks = side.n_primes * layout.n_blocks(len(features))
+        n_masked = side.n_primes * sum(len(plan.blocks_of(features)) for features in jobs)
+        row_blocks = side.n_primes * layout.n_blocks(sum(map(len, jobs)))
         n_corrections, steps = (
             plan.n_classes * row_blocks,
             layout.period * layout.n_chunks(plan.n_rows),
         )
-        if mate is not None or squared:
+        if mates is not None or squared:
             side.ring.do("evaluate", "product", n_masked)
         side.ring.do("evaluate", "factor", row_blocks * steps)
         side.ring.do("evaluate", "multiply", n_corrections * steps)
         side.ring.do("evaluate", "rotate", n_corrections * (layout.giant_steps - 1))
-        if mate is not None:
-            mate = side.load(mate)
-        masked, corrections, shares = super().masked_sums(features, mate, squared=squared)
+        if mates is not None:
+            mates = [side.load(one) for one in mates]
+        masked, corrections, shares = super().masked_pairs(jobs, mates, squared=squared)
         return side.results(n_masked, masked), side.results(n_corrections, corrections), shares
 
     def mask_scalars(

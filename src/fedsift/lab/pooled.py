@@ -126,11 +126,12 @@ def select_interaction(federation: Federation, given: dict[str, Any], seed: int)
         return None
     wanted = number_to_select(given["n_features_to_select"], federation.n_features)
     tables = federation.tables.values()
-    values = np.concatenate([table.numeric_matrix() for table in tables], axis=1)
+    columns = [column for table in tables for column in table.columns]
     place = np.concatenate([federation.column_order[party] for party in federation.tables])
     codes = classes_of(federation.target, _TARGET_BINS)
+    order = oracle(columns, codes, given["measure"], wanted, given["pair_start"]).order
     mask = np.zeros(federation.n_features, dtype=bool)
-    mask[place[list(oracle(values, codes, given["measure"], wanted).order)]] = True
+    mask[place[list(order)]] = True
     return mask
 
 

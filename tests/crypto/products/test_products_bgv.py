@@ -46,7 +46,7 @@ class Setting:
         self.cloud.take_labels(self.owner.encrypt_labels(self.codes))
 
     def sums(self, features, mate=None):
-        sealed = None if mate is None else self.holder.encrypt_mate(self.columns[:, mate])
+        sealed = None if mate is None else self.holder.encrypt_mates(self.columns[:, [mate]])
         masked, corrections, theirs = self.cloud.masked_sums(features, sealed)
         ours = self.owner.open_sums(masked, corrections, features, self.codes)
         return ours, theirs
@@ -158,7 +158,7 @@ def test_returned_ciphertexts_have_the_same_noise_whatever_was_computed():
     space = workspace(setting.plan.parameters[0])
     budgets = set()
     for mate in (None, 1):
-        sealed = None if mate is None else setting.holder.encrypt_mate(setting.columns[:, mate])
+        sealed = None if mate is None else setting.holder.encrypt_mates(setting.columns[:, [mate]])
         masked, _, _ = setting.cloud.masked_sums([0], sealed)
         budgets.add(owner.noise_budget(space.ciphertext(masked.blobs[0], space.resting_level)))
     assert max(budgets) - min(budgets) <= 1

@@ -120,7 +120,7 @@ def test_what_the_label_owner_opens_on_the_way_is_uniform():
     column = rng.integers(-4096, 4097, N_ROWS)
     cloud.take_columns(holder.encrypt_columns(column[:, None]), 0)
     cloud.take_labels(owner.encrypt_labels(np.arange(N_ROWS) % 2))
-    masked, _, _ = cloud.masked_sums([0], holder.encrypt_mate(column))
+    masked, _, _ = cloud.masked_sums([0], holder.encrypt_mates(column[:, None]))
     opened = owner.open_vector(masked, N_ROWS)[0].astype(float)
     assert abs(np.corrcoef(opened, column.astype(float) ** 2)[0, 1]) < 5 / math.sqrt(N_ROWS)
 

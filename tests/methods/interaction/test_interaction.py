@@ -52,7 +52,9 @@ def test_encrypted_order_equals_the_simulation(measure):
 def test_without_noise_every_number_is_the_simulated_one(measure):
     X, y = labelled(90, 5, 3)
     federation = split_vertical(X, y, [[2, 0], [1], [4, 3]], names=["a", "b", "c"])
-    nodes = nodes_of(federation, measure=measure, noise_bits=None, scheme="plain")
+    n_paired = 5 if measure == "miw" else 0
+    settings = {"measure": measure, "n_paired": n_paired, "scheme": "plain"}
+    nodes = nodes_of(federation, noise_bits=None, **settings)
     found = run_local(interaction.PROTOCOL, nodes).value
     places = []
     for party, number in found.features:
@@ -112,7 +114,11 @@ def test_the_order_is_that_of_the_reals(name, request):
     usable = np.flatnonzero(~measures.constant_columns(X, "miw"))
     trace = measures.oracle(X[:, usable], y, "miw", n_select)
     expected = tuple(usable[list(trace.order)])
-    assert order_of(found)[: len(expected)] == expected
+    # Features whose R is nearer than the noise may change places.
+    places = usable.searchsorted(order_of(found)[: len(expected)])
+    reached = trace.scores[places]
+    assert np.abs(reached - trace.scores[list(trace.order)]).max() < 2**-12
+    assert sum(a == b for a, b in zip(order_of(found), expected, strict=False)) >= n_select - 2
 
 
 def test_more_rows_than_slots():
@@ -128,8 +134,8 @@ def test_the_partner_of_an_exclusive_or_comes_next():
     X = rng.normal(size=(300, 6)) * 0.1
     X[:, 2] += np.where(rng.random(300) < 0.3, y, mate)
     X[:, 5] += partner
-    found = InteractionSelector(n_features_to_select=2, random_state=0).fit(X, y)
-    assert order_of(found) == (2, 5)
+    found = InteractionSelector(n_features_to_select=2, pair_start="none", random_state=0)
+    assert order_of(found.fit(X, y)) == (2, 5)
     assert found.interaction_[5, 2] > 1.2
     assert np.isnan(found.interaction_[2, 5])
 
@@ -220,6 +226,9 @@ def test_numeric_targets_are_cut_into_classes():
         ({"n_features_to_select": 0}, "n_features_to_select=0"),
         ({"n_features_to_select": "most"}, "'auto'"),
         ({"measure": "gini"}, "measure='gini'"),
+        ({"pair_start": 1}, "pair_start=1"),
+        ({"pair_start": "all"}, "pair_start='all'"),
+        ({"pair_start": 4, "measure": "paper", "n_features_to_select": 2}, "pair_start=4 with"),
         ({"measure": "paper_literal"}, "open data only"),
         ({"security": "maybe"}, "security='maybe'"),
     ],
@@ -236,7 +245,7 @@ def test_bad_data():
         InteractionSelector(n_features_to_select=1).fit(X, np.zeros(30, dtype=int))
     frame = pd.DataFrame({"a": X[:, 0], "job": ["cook", "smith"] * 15})
     with pytest.raises(ColumnError, match="'job'"):
-        InteractionSelector(n_features_to_select=1).fit(frame, y)
+        InteractionSelector(n_features_to_select=1, measure="paper").fit(frame, y)
     federation = Federation.vertical({"cloud": X, "b": X[:, :1]}, label=("b", y))
     with pytest.raises(PartyError, match="'cloud'"):
         InteractionSelector(n_features_to_select=1).fit(federation)
@@ -289,8 +298,8 @@ def test_the_plan_names_the_parameters_and_sends_nothing():
 
 def test_operations_are_counted():
     made = synthetic.xor(120, n_noise=4, random_state=0)
-    found = InteractionSelector(n_features_to_select=2, random_state=0).fit(made.X, made.y)
-    counts = found.operations_
+    found = InteractionSelector(n_features_to_select=2, pair_start="none", random_state=0)
+    counts = found.fit(made.X, made.y).operations_
     n_primes = 3
     # Two owners, all their columns in one ciphertext each; one product per round, owner and prime.
     assert counts["ciphertext products"] == 2 * n_primes

@@ -8,7 +8,9 @@ from fedsift import InteractionSelector
 
 def test_the_history_has_what_the_selector_has():
     X, y = load_wine(return_X_y=True, as_frame=True)
-    selector = InteractionSelector(n_features_to_select=3, security="plain", random_state=0)
+    selector = InteractionSelector(
+        n_features_to_select=3, pair_start="none", security="plain", random_state=0
+    )
     result = selector.fit(X, y).result_
     place = {name: number for number, name in enumerate(X.columns)}
     relevance, *steps = [entry for entry in result.history if "step" in entry]

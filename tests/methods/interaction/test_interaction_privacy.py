@@ -162,7 +162,7 @@ def test_a_policy_refuses_before_any_message(policy, settings, words):
 
 
 def test_one_feature_needs_no_weights_and_may_be_had_without_them():
-    assert wire.SealedWeights not in messages_used(Params(n_features_to_select=1))
+    assert wire.SealedWeights not in messages_used(Params(n_features_to_select=1), 3)
     X, y = labelled(40, 3, 2)
     federation = split_vertical(X, y, [[0], [1, 2]], label_holder=None, names=["bank", "shop"])
     policy = {"shop": fs.Policy(may_not_reveal=("interaction-weights",))}

@@ -117,10 +117,11 @@ def test_no_whole_number_outgrows_its_bound(seed, measure, n_rows):
     bound = 1 << search.plan.scales.result_bits
     opened = [*search.relevance_integers(), *search.weight_integers(0, [1, 2])]
     assert all(abs(value) < bound for value in opened)
-    low, high = search.plan.relevance_limits()
+    one = np.ones(3, dtype=int)
+    low, high = search.plan.relevance_limits(one)
     assert (search.relevance() >= low).all()
     assert (search.relevance() <= high).all()
-    low, high = search.plan.weight_limits()
+    low, high = search.plan.weight_limits(one[:2])
     gains = search.plan.gains(search.weight_integers(0, [1, 2]))
     assert (gains >= low).all()
     assert (gains <= high).all()

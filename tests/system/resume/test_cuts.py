@@ -129,6 +129,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(name, tmp_path):
         ("filter", {"score": "variance"}),
         ("filter-horizontal", {"score": "f"}),
         ("interaction", {"n_features_to_select": "auto"}),
+        ("interaction", {"n_features_to_select": "auto", "pair_start": "auto"}),
         ("vfps", {"design": "shared", "policy": PAIRING}),
         ("vfps", {"strategy": "shapley", "batching": False, "policy": PAIRING}),
         ("dcfs", {"alignment": "open", "target": "paper"}),

@@ -42,6 +42,7 @@ from fedsift.crypto.products.plan import (
     ProductPlan,
     correction_noise_bits,
     in_slots,
+    join_blobs,
     pair_noise_bits,
     split_blobs,
     to_residues,
@@ -79,7 +80,7 @@ class ProductOwner:
         for ring in self._rings:
             for j in range(plan.n_classes):
                 indicator = np.zeros(layout.n_chunks(plan.n_rows) * layout.chunk_samples, np.uint64)
-                indicator[: plan.n_rows] = codes == j
+                indicator[: plan.n_rows] = rows_in(codes, j)
                 chunks = indicator.reshape(-1, layout.chunk_samples)
                 blobs += [ring.encrypt(chunk[samples]) for chunk in chunks]
         self.n_encryptions += len(blobs)
@@ -129,19 +130,40 @@ class ProductOwner:
         codes: Integers,
     ) -> Residues:
         """The owner's share of every class sum, shape (n_primes, n_features, n_classes)."""
-        plan, blocks = self.plan, self.plan.blocks_of(features)
-        n_rows_blocks = plan.layout.n_blocks(len(features))
-        columns = split_blobs(masked, len(self._rings), len(blocks))
+        return self.open_pairs(masked, corrections, [features], codes)
+
+    def open_pairs(
+        self,
+        masked: Ciphertexts,
+        corrections: Ciphertexts,
+        jobs: Sequence[Sequence[int]],
+        codes: Integers,
+    ) -> Residues:
+        """The same for the features of several jobs, one job after the other.
+
+        ``codes`` is one vector of class numbers, or several in rows that share no number.
+        """
+        plan, n_pairs = self.plan, sum(map(len, jobs))
+        blocks = [plan.blocks_of(features) for features in jobs]
+        n_rows_blocks = plan.layout.n_blocks(n_pairs)
+        columns = split_blobs(masked, len(self._rings), sum(map(len, blocks)))
         totals = split_blobs(corrections, len(self._rings), plan.n_classes * n_rows_blocks)
         self.n_decryptions += len(masked.blobs) + len(corrections.blobs)
         shares = []
         for ring, t, own, more in zip(self._rings, plan.moduli, columns, totals, strict=True):
-            slots = np.stack([ring.decrypt(blob) for blob in own])
-            rows = plan.rows_of(features, blocks, slots)
+            rows, start = [], 0
+            for features, held in zip(jobs, blocks, strict=True):
+                slots = np.stack([ring.decrypt(blob) for blob in own[start : start + len(held)]])
+                rows.append(plan.rows_of(features, held, slots))
+                start += len(held)
+            every = np.concatenate(rows)
             # Fewer than 2**23 rows of 40-bit numbers fit 64 bits.
-            sums = [rows[:, codes == j].sum(axis=1) % np.uint64(t) for j in range(plan.n_classes)]
+            sums = [
+                every[:, rows_in(codes, j)].sum(axis=1) % np.uint64(t)
+                for j in range(plan.n_classes)
+            ]
             parts = np.stack([plan.layout.add_parts(ring.decrypt(blob), t) for blob in more])
-            extra = parts.reshape(plan.n_classes, -1)[:, : len(features)]
+            extra = parts.reshape(plan.n_classes, -1)[:, :n_pairs]
             shares.append((np.stack(sums) + np.uint64(t) - extra).T % np.uint64(t))
         return np.stack(shares)
 
@@ -172,9 +194,9 @@ class ColumnHolder:
         """All columns of this holder."""
         return self.encrypt_blocks(self._plan.pack(columns))
 
-    def encrypt_mate(self, column: Integers) -> Ciphertexts:
-        """One column, laid out to be multiplied with every other."""
-        return self.encrypt_blocks(self._plan.tile(column))
+    def encrypt_mates(self, columns: Integers) -> Ciphertexts:
+        """Some columns, each laid out to be multiplied with every other."""
+        return self.encrypt_blocks(np.concatenate([self._plan.tile(c) for c in columns.T]))
 
     def encrypt_scalars(self, scalars: Integers) -> Ciphertexts:
         """A few numbers per feature."""
@@ -257,9 +279,20 @@ class ProductCloud:
     def masked_sums(
         self, features: Sequence[int], mate: Ciphertexts | None = None, *, squared: bool = False
     ) -> tuple[Ciphertexts, Ciphertexts, Residues]:
+        """Steps 1 and 2 for columns as they are, for their squares, or for products with a mate."""
+        return self.masked_pairs([features], None if mate is None else [mate], squared=squared)
+
+    def masked_pairs(
+        self,
+        jobs: Sequence[Sequence[int]],
+        mates: Sequence[Ciphertexts] | None = None,
+        *,
+        squared: bool = False,
+    ) -> tuple[Ciphertexts, Ciphertexts, Residues]:
         """Steps 1 and 2: masked columns, corrections, and the cloud's share.
 
-        Columns are multiplied with a mate, or with themselves, or taken as they are.
+        The columns of every job are multiplied with the mate of the same number, or with
+        themselves, or taken as they are. All jobs share their corrections.
 
         Returns
         -------
@@ -267,26 +300,42 @@ class ProductCloud:
             For the owner's :meth:`ProductOwner.open_sums`.
         shares : ndarray of shape (n_primes, n_features, n_classes)
         """
-        plan, blocks = self.plan, self.plan.blocks_of(features)
-        mates = None if mate is None else split_blobs(mate, len(self._rings), plan.n_chunks)
+        chunks = self.plan.n_chunks
+        others = None
+        if mates is not None:
+            joined = self._sealed(join_blobs(mates, len(self._rings)))
+            others = split_blobs(joined, len(self._rings), len(jobs) * chunks)
         masked, corrections, shares = [], [], []
-        for i, (ring, t) in enumerate(zip(self._rings, plan.moduli, strict=True)):
-            masks = uniform_below(t, (len(blocks), plan.slots))
-            columns = self._blocks(i)
-            others = None if mates is None else [ring.load(blob) for blob in mates[i]]
-            for block, mask in zip(blocks, masks, strict=True):
-                product = columns[block]
-                if squared:
-                    product = ring.multiply(product, product)
-                elif others is not None:
-                    product = ring.multiply(product, others[block % plan.n_chunks])
-                noise = pair_noise_bits(PRIME_BITS, plan.slots)
-                masked.append(ring.finish(product, mask, noise))
-            rows = plan.rows_of(features, blocks, masks)
-            blobs, share = self._corrections(i, rows)
+        for i, ring in enumerate(self._rings):
+            rows = []
+            for number, features in enumerate(jobs):
+                own = None
+                if others is not None:
+                    own = [ring.load(b) for b in others[i][number * chunks : (number + 1) * chunks]]
+                blobs, masks = self._masked(i, features, own, squared=squared)
+                masked += blobs
+                rows.append(masks)
+            blobs, share = self._corrections(i, np.concatenate(rows))
             corrections += blobs
             shares.append(share)
         return self._sealed(masked), self._sealed(corrections), np.stack(shares)
+
+    def _masked(
+        self, i: int, features: Sequence[int], mate: list[Any] | None, *, squared: bool
+    ) -> tuple[list[bytes], Residues]:
+        """Step 1 for one prime: masked columns, and the masks in rows."""
+        ring, plan, columns = self._rings[i], self.plan, self._blocks(i)
+        blocks = plan.blocks_of(features)
+        masks = uniform_below(plan.moduli[i], (len(blocks), plan.slots))
+        noise, blobs = pair_noise_bits(PRIME_BITS, plan.slots), []
+        for block, mask in zip(blocks, masks, strict=True):
+            product = columns[block]
+            if squared:
+                product = ring.multiply(product, product)
+            elif mate is not None:
+                product = ring.multiply(product, mate[block % plan.n_chunks])
+            blobs.append(ring.finish(product, mask, noise))
+        return blobs, plan.rows_of(features, blocks, masks)
 
     def _corrections(self, i: int, rows: Residues) -> tuple[list[bytes], Residues]:
         """``rows`` times the labels of every class, plus uniform shares in all slots."""
@@ -365,6 +414,11 @@ class ProductCloud:
 
     def _sealed(self, blobs: Sequence[bytes]) -> Ciphertexts:
         return Ciphertexts(self._scheme, tuple(blobs))
+
+
+def rows_in(codes: Integers, number: int) -> npt.NDArray[np.bool_]:
+    """Rows that have a class number in one of several vectors of codes."""
+    return np.asarray((np.atleast_2d(codes) == number).any(axis=0))
 
 
 def own_products(plan: ProductPlan, scheme: str) -> ProductOwner:

@@ -175,6 +175,12 @@ def split_blobs(sealed: Ciphertexts, n_primes: int, per_prime: int) -> list[tupl
     return [sealed.blobs[i * per_prime : (i + 1) * per_prime] for i in range(n_primes)]
 
 
+def join_blobs(sealed: Sequence[Ciphertexts], n_primes: int) -> tuple[bytes, ...]:
+    """Ciphertexts of several senders behind one another, prime by prime."""
+    parts = [split_blobs(one, n_primes, len(one.blobs) // n_primes) for one in sealed]
+    return tuple(blob for i in range(n_primes) for part in parts for blob in part[i])
+
+
 def in_slots(vector: Residues, slots: int) -> Residues:
     """A flat vector in as many rows of slots as it needs, padded with zeros."""
     rows = max(1, math.ceil(len(vector) / slots))

@@ -66,6 +66,13 @@ class Residue:
         sums = numbers.sum(axis=axes, dtype=np.uint64)
         return np.asarray(sums % self._t(sums))
 
+    def grouped(self, numbers: Residues, groups: npt.NDArray[np.int64]) -> Residues:
+        """Sums of the columns that have the same group, numbered from 0."""
+        sums = np.zeros((len(numbers), int(groups.max(initial=-1)) + 1), dtype=np.uint64)
+        for place, group in enumerate(groups.tolist()):
+            sums[:, group] += numbers[:, place]
+        return np.asarray(sums % self._t(sums))
+
     def uniform(self, shape: tuple[int, ...]) -> Residues:
         """Fresh uniform numbers from the operating system."""
         return np.stack([uniform_below(t, shape) for t in self.moduli])

@@ -240,7 +240,7 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
     owners: dict[str, Any] = stage.roles(interaction_parties.FeatureOwner)
     sealed = sealed_at(stage, interaction.CLOUD)
     for name, role in owners.items():
-        columns = standardise(role._values)
+        columns = standardise(role._table.numeric_matrix())
         columns = columns[:, columns.std(axis=0) > 0][:, :_MOST_COLUMNS]
         if columns.shape[1]:
             found, chance = traces(sealed, columns, 0)
@@ -253,7 +253,8 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
         return
     released = np.asarray(stage.outcome.value.relevance, dtype=np.float64)
     chances = []
-    for column in (c for other, role in owners.items() if other != party for c in role._values.T):
+    tables = [role._table for other, role in owners.items() if other != party]
+    for column in (c for table in tables for c in table.numeric_matrix().T):
         values = np.unique(column)
         if len(values) == 2 and np.isfinite(values).all():
             ones = np.bincount(owner._codes, column == values[1], len(sizes)).astype(np.int64)

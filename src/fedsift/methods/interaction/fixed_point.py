@@ -20,14 +20,25 @@ bit for bit, apart from the low-bit noise that it adds on purpose.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.data.table import Column
 from fedsift.methods.interaction import measures
-from fedsift.methods.interaction.measures import Codes, Floats, Trace
+from fedsift.methods.interaction.measures import Codes, Floats, Parts
+from fedsift.methods.interaction.search import (
+    Chance,
+    Measured,
+    Product,
+    Sum,
+    Trace,
+    greedy,
+    number_paired,
+)
 
 Integers = npt.NDArray[np.int64]
 BigArray = npt.NDArray[np.object_]
@@ -75,8 +86,9 @@ def scales_of(measure: str, n_rows: int) -> Scales:
         q = MOMENT_BITS
         inner = math.ceil(4 * log_n) + 12
         relevance, weight = math.ceil(2 * log_n) + 16 + 2 * q, inner + 4 * q
-        # sum_j P_j cov_j^2 <= max |cov_j| <= 16, by Cauchy and Schwarz.
-        return Scales(q, 0, inner, relevance, weight, max(relevance, weight) + 6)
+        # By Cauchy and Schwarz sum_j P_j cov_j^2 <= 16 for numbers, which are below 4 in size. Of
+        # categories no row's parts have a larger square than 16, and there are 7 at most: 112.
+        return Scales(q, 0, inner, relevance, weight, max(relevance, weight) + 7)
     degree, scalar = len(measures.TAYLOR) - 1, 14
     inner = math.ceil(degree * log_n) + 18
     weight = inner + 2 * scalar + _WEIGHT_BITS
@@ -97,7 +109,7 @@ class OwnColumns:
 
     Parameters
     ----------
-    values : ndarray of int64 of shape (n_rows, n_features)
+    values : ndarray of int64 of shape (n_rows, n_parts)
     scalars : ndarray of int64 of shape (n_features, n_scalars)
         For counts: ``1 / entropy`` and one exponential per term; empty for ``miw``.
     """
@@ -106,10 +118,9 @@ class OwnColumns:
     scalars: Integers
 
 
-def own_columns(values: npt.ArrayLike, measure: str) -> OwnColumns:
+def own_columns(parts: Parts, measure: str) -> OwnColumns:
     """Whole-number columns and factors of one owner."""
-    columns = measures.prepare(values, measure)
-    n_rows, n_features = columns.shape
+    columns, n_rows, n_features = parts.values, len(parts.values), parts.n_features
     if measure == "miw":
         integers = np.rint(np.ldexp(columns, MOMENT_BITS)).astype(np.int64)
         return OwnColumns(integers, np.empty((n_features, 0), dtype=np.int64))
@@ -127,16 +138,18 @@ def n_scalars(measure: str) -> int:
 class LabelPlan:
     """Polynomials and factors that only the label owner knows.
 
-    Slots are the classes and, last, all rows together.
+    Slots are the classes and, last, all rows together; once more for every further vector of
+    labels, which has classes of the same sizes.
     """
 
-    def __init__(self, measure: str, class_sizes: Integers) -> None:
+    def __init__(self, measure: str, class_sizes: Integers, n_vectors: int = 1) -> None:
         sizes = [int(n) for n in class_sizes]
         n_rows = sum(sizes)
         self.measure = measure
         self.scales = scales_of(measure, n_rows)
-        self.sizes: BigArray = np.array([*sizes, n_rows], dtype=object)
-        self.n_slots = len(sizes) + 1
+        self.n_classes, self.n_vectors = len(sizes), n_vectors
+        self.sizes: BigArray = np.array([*sizes, n_rows] * n_vectors, dtype=object)
+        self.n_slots = len(self.sizes)
         if measure == "miw":
             # Between-class variance, and the mean square of the covariances inside the classes.
             first = self.scales.relevance_bits - 2 * self.scales.value_bits
@@ -162,7 +175,7 @@ class LabelPlan:
         table: BigArray = np.zeros((len(powers), self.n_slots), dtype=object)
         n_rows = self.sizes[-1]
         for slot, size in enumerate(self.sizes):
-            sign = -1 if slot == self.n_slots - 1 else 1
+            sign = -1 if (slot + 1) % (self.n_classes + 1) == 0 else 1
             for k, power in enumerate(powers):
                 scale = Fraction(size, n_rows) / Fraction(size) ** (size_power or k)
                 table[k, slot] = sign * round(Fraction(float(power)) * scale * 2**bits)
@@ -189,32 +202,38 @@ class LabelPlan:
         half = 0.5 if self.measure == "miw" else 1.0
         return np.asarray(half * to_reals(opened, self.scales.weight_bits))
 
-    def weights(self, opened: BigArray) -> Floats:
+    def weights(self, opened: BigArray, parts: Integers, of_mate: Integers) -> Floats:
         """Interaction weights from the opened numbers of phase 2."""
         gain = self.gains(opened)
         if self.measure == "miw":
-            gain = np.clip(gain, -measures.LARGEST_GAIN, measures.LARGEST_GAIN)
+            gain = measures.clip_gains(gain, parts, of_mate)
         return np.asarray(1.0 + gain)
 
+    def rule(self, relevance: Floats, parts: Integers) -> Product:
+        """How the search goes on from these relevances."""
+        if self.measure != "miw":
+            return Product(relevance)
+        return Sum(relevance, Chance(int(self.sizes[-1]), self.n_classes, len(parts)), parts)
+
     def blur(self, n_rounds: int) -> float:
-        """Standard deviation of R / R after some rounds, per unit of uniform low-bit noise."""
+        """Standard deviation of R, per unit of uniform low-bit noise; of R / R with products."""
         # Opened numbers are divided by these before they become relevances and weights.
         if self.measure == "miw":
-            relevance, weight = 1.0, 0.5
-        else:
-            relevance, weight = 2.0 / self._label_entropy, 1.0
+            # One penalty and one bonus, or a column's gain with itself, beside the relevance.
+            return math.sqrt((1.0 + 2 * 0.5**2) / 3)
+        relevance, weight = 2.0 / self._label_entropy, 1.0
         return math.sqrt((relevance**2 + n_rounds * weight**2) / 3)
 
-    def relevance_limits(self) -> tuple[float, float]:
+    def relevance_limits(self, parts: Integers) -> tuple[Floats, Floats]:
         """Range that honest columns cannot leave, with room for rounding and noise."""
-        if self.measure == "miw":
-            return -0.01, 1.01
         # Of a binary column, Taylor information is at most p (1 - p), the Taylor entropy.
-        return -0.01, 2.02 / self._label_entropy
+        most = 1.01 * parts if self.measure == "miw" else 2.02 / self._label_entropy
+        return np.full(len(parts), -0.01), np.broadcast_to(most, len(parts)).astype(float)
 
-    def weight_limits(self) -> tuple[float, float]:
+    def weight_limits(self, parts: Integers) -> tuple[Floats, Floats]:
         """Range of honest opened gains, before they are clipped."""
-        return (-8.0, 8.0) if self.measure == "miw" else (-8.0, 10.0)
+        low, high = (8.0 * parts, 8.0 * parts) if self.measure == "miw" else (8.0, 10.0)
+        return np.broadcast_to(-np.asarray(low), len(parts)), np.broadcast_to(high, len(parts))
 
 
 def _rounded(factors: Floats) -> BigArray:
@@ -252,11 +271,16 @@ def class_sums(values: Integers, codes: Codes, n_classes: int) -> BigArray:
 class FixedSearch:
     """Open columns in the protocol's whole numbers."""
 
-    def __init__(self, values: npt.ArrayLike, codes: Codes, measure: str) -> None:
+    def __init__(
+        self, values: npt.ArrayLike | Sequence[Column], codes: Codes, measure: str
+    ) -> None:
         self._codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
         self._n_classes = int(self._codes.max()) + 1
         self.plan = LabelPlan(measure, np.bincount(self._codes))
-        self._own = own_columns(values, measure)
+        parts = measures.prepare(values, measure)
+        self.constant, self._feature = parts.constant, parts.feature
+        self.parts = np.bincount(parts.feature)
+        self._own = own_columns(parts, measure)
         self._sums = class_sums(self._own.values, self._codes, self._n_classes)
         first = polynomial_values(self.plan.relevance_polynomial, self._sums)
         self._alone: BigArray = first.sum(axis=1)
@@ -264,13 +288,21 @@ class FixedSearch:
     def relevance_integers(self) -> BigArray:
         """What the label owner opens in phase 1, without noise."""
         if self.plan.measure == "miw":
-            return self._alone
+            return _grouped(self._alone, self._feature, len(self.parts))
         factors: BigArray = self._own.scalars.astype(object) @ self.plan.relevance_factors
         result: BigArray = self._alone * factors
         return result
 
     def weight_integers(self, selected: int, remaining: list[int]) -> BigArray:
-        """What the label owner opens in a round of phase 2, without noise."""
+        """What the label owner opens of these features with one, without noise."""
+        mine = np.flatnonzero(np.isin(self._feature, remaining))
+        gains: BigArray = np.zeros(len(mine), dtype=object)
+        for mate in np.flatnonzero(self._feature == selected):
+            gains = gains + self._pair_integers(int(mate), mine)
+        return _grouped(gains, self._feature[mine], len(self.parts))[remaining]
+
+    def _pair_integers(self, selected: int, remaining: Integers) -> BigArray:
+        """Of parts with one part."""
         products = self._own.values[:, remaining] * self._own.values[:, [selected]]
         pair = class_sums(products, self._codes, self._n_classes)
         own, mate = self._sums[remaining], self._sums[selected][None, :]
@@ -291,11 +323,23 @@ class FixedSearch:
 
     def weights_with(self, selected: int, remaining: list[int]) -> Floats:
         """Interaction weights as reals."""
-        return self.plan.weights(self.weight_integers(selected, remaining))
+        opened = self.weight_integers(selected, remaining)
+        return self.plan.weights(opened, self.parts[remaining], self.parts[selected])
+
+
+def _grouped(numbers: BigArray, groups: Codes, n_groups: int) -> BigArray:
+    """Sums of whole numbers by group."""
+    sums: BigArray = np.zeros(n_groups, dtype=object)
+    np.add.at(sums, groups, numbers)
+    return sums
 
 
 def simulate(
-    values: npt.ArrayLike, codes: Codes, measure: str = "miw", n_select: int | None = None
+    values: npt.ArrayLike | Sequence[Column],
+    codes: Codes,
+    measure: str = "miw",
+    n_select: int | None = None,
+    pair_start: int | str = "auto",
 ) -> Trace:
     """Rank open data in the whole numbers of the protocol, without masks and noise.
 
@@ -308,5 +352,9 @@ def simulate(
     search = FixedSearch(values, codes, measure)
     relevance = search.relevance()
     n_select = len(relevance) if n_select is None else n_select
-    idle = measures.constant_columns(values, measure)
-    return measures.greedy(relevance, search.weights_with, n_select, idle=idle)
+    return greedy(
+        Measured(relevance, search.weights_with, search.plan.rule(relevance, search.parts)),
+        n_select,
+        idle=search.constant,
+        n_paired=number_paired(pair_start, len(relevance), n_select),
+    )

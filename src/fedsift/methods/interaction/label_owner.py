@@ -17,8 +17,10 @@ Who learns what
   label owner     per unnamed feature its relevance, and per round the interaction weights with the
                   feature just selected, blurred by uniform noise of 2**-16: the same information
                   as the R values that the paper lets it decrypt (R = w (1 + relevance)).
-                  With ``n_features_to_select="auto"`` also relevances for shuffled labels; with
-                  the paper's measures also that every column is binary.
+                  With ``n_features_to_select="auto"`` also relevances and weights for shuffled
+                  labels; with the paper's measures also that every column is binary. A pair start
+                  opens the weights of all pairs of the most relevant columns at once, and of each
+                  with itself. Offers tell how many parts every column of categories has.
 
 The paper, line by line
   Alg. 1, 2  owners binarise and encrypt         FeatureOwner.send_columns
@@ -38,7 +40,8 @@ Deviations, each with its reason
   - One product of two ciphertexts per pair is all the depth there is: masked products are opened
     as shares, and everything after that is a polynomial of shares (:mod:`.products_shares`).
   - The n x n matrix A is never used in the paper and not sent here.
-  - The default measure ``miw`` needs no binarisation and no logarithm at all.
+  - The default measure ``miw`` needs no binarisation and no logarithm at all, and adds gains
+    where the paper multiplies weights (:mod:`fedsift.methods.interaction.search`).
 
 A malicious feature owner can send wrong columns; relevances and weights outside their possible
 range are refused, and so are columns that are not binary where they must be (``sum x^2 - x`` opens
@@ -70,20 +73,39 @@ from fedsift.methods.interaction import measures as interaction
 from fedsift.methods.interaction import messages
 from fedsift.methods.interaction.fixed_point import LabelPlan, n_scalars
 from fedsift.methods.interaction.messages import Params
-from fedsift.methods.interaction.parties import (
-    CloudServer,
-    FeatureOwner,
+from fedsift.methods.interaction.pairs import (
+    Pairs,
+    Wanted,
+    in_batches,
+    in_matrix,
     not_binary,
+    pair_up,
     shared_cells,
+    start_pairs,
     with_total,
 )
+from fedsift.methods.interaction.parties import CloudServer, FeatureOwner
 from fedsift.methods.interaction.ranking import Ranking, classes_of, no_trace, rank
+from fedsift.methods.interaction.search import (
+    Chance,
+    Sum,
+    Trace,
+    best_of,
+    candidates_of,
+    chance_relevance,
+)
 from fedsift.protocol import Network, Protocol, Role, make_role
 from fedsift.protocol.resume import ResumableDriver
 from fedsift.protocol.role import errors_belong_to
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
+
+Opened = tuple[Floats, Floats]
+"""Weights for the true labels, and for shuffled ones where they are measured."""
+
+_MOST_BLOCKS = 96
+"""Ciphertexts of one prime that a pair start asks for in one message."""
 
 CLOUD = "cloud"
 """Party with the role of the cloud server in a simulation."""
@@ -106,14 +128,16 @@ class LabelOwner(
         self._params = params
         self._n_rows = n_rows
         self._codes = classes_of(target, params.target_bins)
-        self._plan = LabelPlan(params.measure, np.bincount(self._codes))
+        self._plan = LabelPlan(params.measure, np.bincount(self._codes), params.n_vectors)
         self._rng = np.random.default_rng(params.seed)
+        self._shuffled: list[Codes] | None = None
         self._own: dict[str, Residues] = {}
         self._kernel: ProductOwner | None = None
         # What was opened so far: nothing of it is computed or blurred a second time.
         self._of_shuffled: list[float] = []
         self._of_features: Floats | None = None
-        self._of_pairs: list[Floats] = []
+        self._of_start: list[Opened] = []
+        self._of_rounds: list[Opened] = []
 
     async def drive(self, net: Network) -> Ranking:
         """Setup, phase 1, then one round of phase 2 per selected feature."""
@@ -123,11 +147,12 @@ class LabelOwner(
         replies = await net.ask("feature owner", hello, messages.Offer)
         offers = dict(zip(parties, replies, strict=True))
         for party, offer in offers.items():
-            if not 0 <= offer.n_constant <= offer.n_features:
+            if not offer.is_sound():
                 raise PartyFailed(party, "Introduction", 1, "its numbers of features do not fit")
-        usable = {p: o.n_features - o.n_constant for p, o in offers.items()}
-        self._owners = {p: n for p, n in usable.items() if n}
-        self._features = tuple((p, i) for p, n in self._owners.items() for i in range(n))
+        self._owners = {p: offer.parts for p, offer in offers.items() if offer.parts}
+        self._features = tuple((p, i) for p, own in self._owners.items() for i in range(len(own)))
+        self._parts = np.array([n for own in self._owners.values() for n in own], dtype=np.int64)
+        self._feature = np.repeat(np.arange(len(self._parts)), self._parts)
         trace, threshold = no_trace(), None
         if self._features:
             if self._params.n_features_to_select is None:
@@ -146,46 +171,79 @@ class LabelOwner(
         return {
             "of_shuffled": self._of_shuffled,
             "of_features": self._of_features,
-            "of_pairs": self._of_pairs,
+            "of_start": self._of_start,
+            "of_rounds": self._of_rounds,
         }
 
     def restore(self, saved: State) -> None:
         """Go on after the last selected feature; keys and shares are made anew."""
         self._of_shuffled = saved["of_shuffled"]
-        self._of_features, self._of_pairs = saved["of_features"], saved["of_pairs"]
+        self._of_features = saved["of_features"]
+        self._of_start, self._of_rounds = saved["of_start"], saved["of_rounds"]
 
     async def _set_up(self, net: Network) -> None:
         """Keys for the cloud, a public key for the owners, columns from owners to the cloud."""
         if self._kernel is not None:
             return
-        n_classes = self._plan.n_slots - 1
-        counts = tuple(self._owners.values())
-        plan = plan_products(self._n_rows, n_classes, counts, self._plan.scales.result_bits)
+        n_classes, parts = self._plan.n_classes, tuple(self._owners.values())
+        counts, bits = [sum(own) for own in parts], self._plan.scales.result_bits
+        plan = plan_products(self._n_rows, n_classes * self._plan.n_vectors, counts, bits)
         with self.clock("encrypt"):
             self._kernel = own_products(plan, self._params.scheme)
         self._ring = Residue(plan.moduli)
         keys = self._kernel.evaluation_keys
-        setup = messages.Setup(self._n_rows, n_classes, tuple(self._owners), counts, keys)
+        setup = messages.Setup(self._n_rows, n_classes, tuple(self._owners), parts, keys)
         await net.tell("cloud server", setup)
         key = messages.ColumnKey(self._kernel.column_keys)
         await net.tell("feature owner", dict.fromkeys(self._owners, key))
 
     async def _threshold(self, net: Network) -> float:
-        """The largest R of any feature for shuffled labels: what chance reaches."""
-        for number in range(self._params.n_shuffles):
-            shuffled = self._rng.permutation(self._codes)
+        """R of what chance reaches: the largest relevance of any feature for shuffled labels.
+
+        Or what the largest of so many features without relevance rarely exceeds, if that is more:
+        the true labels are the best of seven once in seven tables.
+        """
+        n_vectors = self._plan.n_vectors
+        for number in range(0, self._params.n_shuffles, n_vectors):
+            shuffled = [self._rng.permutation(self._codes) for _ in range(n_vectors)]
             if number < len(self._of_shuffled):
                 continue
-            terms, value = await self._relevance_terms(shuffled, net)
-            (reply,) = await net.ask(
-                "cloud server", messages.ShuffledTerms(terms), messages.ShuffledRelevance
-            )
-            opened = self._opened_relevance(reply.relevance, value)
-            self._of_shuffled.append(float(opened.max()))
+            value, terms = await self._relevance_terms(self._side_by_side(shuffled), net)
+            for vector in range(n_vectors):
+                asked = messages.ShuffledTerms(vector, self._sealed_section(terms, vector))
+                (reply,) = await net.ask("cloud server", asked, messages.ShuffledRelevance)
+                opened = self._opened_relevance(reply.relevance, self._section(value, vector))
+                self._of_shuffled.append(float(opened.max()))
             await self.done(net)
-        return 1.0 + max([0.0, *self._of_shuffled])
+        reached = [0.0, *self._of_shuffled]
+        if not interaction.is_binary(self._params.measure):
+            shape = self._n_rows, self._plan.n_classes, len(self._features)
+            reached.append(chance_relevance(*shape))
+        return 1.0 + max(reached)
 
-    async def _search(self, net: Network, threshold: float | None) -> interaction.Trace:
+    def _side_by_side(self, vectors: Sequence[Codes]) -> Codes:
+        """Vectors of labels with numbers of their own."""
+        return np.stack([codes + i * self._plan.n_classes for i, codes in enumerate(vectors)])
+
+    def _labels(self) -> Codes:
+        """The true labels; beside them a shuffled vector where weights need one."""
+        if self._shuffled is None:
+            extra = self._plan.n_vectors - 1
+            self._shuffled = [self._rng.permutation(self._codes) for _ in range(extra)]
+        return self._side_by_side([self._codes, *self._shuffled])
+
+    def _section(self, values: Residues, vector: int) -> Residues:
+        """Slots of one vector of labels; everything where there is only one."""
+        width = values.shape[-1] // self._plan.n_vectors
+        return values[..., vector * width : (vector + 1) * width]
+
+    def _sealed_section(self, terms: Residues, vector: int) -> Ciphertexts:
+        part = self._section(terms, vector)
+        self._shape = part.shape
+        with self.clock("encrypt"):
+            return self._ready().encrypt_vector(part.reshape(len(part), -1))
+
+    async def _search(self, net: Network, threshold: float | None) -> Trace:
         """Phase 1 once, then select and weigh until there are enough."""
         if self._of_features is None:
             self._of_features = await self._relevance(net)
@@ -193,47 +251,81 @@ class LabelOwner(
         relevance = self._of_features
         n_features = len(relevance)
         wanted = self._params.n_features_to_select or n_features
-        matrix = np.full((n_features, n_features), np.nan)
-        scores, remaining = 1.0 + relevance, list(range(n_features))
+        rule = self._plan.rule(relevance, self._parts)
+        if self._params.n_paired and isinstance(rule, Sum):
+            await self._start(rule, net)
+        final, remaining = np.zeros(n_features), list(range(n_features))
         order: list[int] = []
+        n_asked = 0
         while remaining and len(order) < wanted:
-            chosen = self._best(scores, remaining, len(order))
-            if threshold is not None and order and scores[chosen] <= threshold:
+            chosen = self._best(rule.scores, remaining, len(order))
+            final[chosen] = rule.scores[chosen]
+            if threshold is not None and order and final[chosen] <= threshold:
                 break
             order.append(chosen)
             remaining.remove(chosen)
             party, _ = self._features[chosen]
             # Counted as they are chosen: where it stands in its owner's secret order stays here.
             name = f"unnamed feature {len(order)}"
-            self.note(step="select", party=party, feature=name, score=float(scores[chosen]))
+            self.note(step="select", party=party, feature=name, score=float(final[chosen]))
             if remaining and len(order) < wanted:
-                if len(order) > len(self._of_pairs):
-                    self._of_pairs.append(await self._weights(chosen, remaining, net))
-                    await self.done(net)
-                matrix[remaining, chosen] = self._of_pairs[len(order) - 1]
-                scores[remaining] *= matrix[remaining, chosen]
-        return interaction.Trace(tuple(order), relevance, scores, matrix)
+                others = rule.unknown(chosen, remaining)
+                weights, shuffled = np.empty(0), np.empty(0)
+                if others:
+                    n_asked += 1
+                    if n_asked > len(self._of_rounds):
+                        self._of_rounds.append(await self._weights(chosen, others, net))
+                        await self.done(net)
+                    weights, shuffled = self._of_rounds[n_asked - 1]
+                rule.weigh(chosen, others, weights, self._chance.scale(shuffled - 1.0))
+        final[remaining] = rule.scores[remaining]
+        return Trace(tuple(order), relevance, final, rule.weights)
+
+    @property
+    def _chance(self) -> Chance:
+        return Chance(self._n_rows, self._plan.n_classes, len(self._features))
+
+    async def _start(self, rule: Sum, net: Network) -> None:
+        """Weights of all pairs of the most relevant features, before anything is selected."""
+        every = range(len(self._features))
+        candidates = candidates_of(rule.relevance, every, self._params.n_paired)
+        wanted = start_pairs(self._parts, candidates, candidates)
+        await self._set_up(net)
+        batches = list(in_batches(wanted, self._blocks_of, _MOST_BLOCKS))
+        for mates in batches[len(self._of_start) :]:
+            asked = messages.PairsWanted(tuple(candidates), tuple(mates))
+            own = [pair for pair in wanted if pair[0] in mates]
+            self._of_start.append(await self._opened_pairs(asked, own, net))
+            await self.done(net)
+        opened = np.concatenate([weights for weights, _ in self._of_start] or [np.empty(0)])
+        shuffled = np.concatenate([other for _, other in self._of_start] or [np.empty(0)])
+        matrix = in_matrix(candidates, wanted, opened)
+        rule.start(candidates, matrix, self._chance.scale(shuffled - 1.0))
+
+    def _blocks_of(self, pair: tuple[int, Sequence[int]]) -> int:
+        """Ciphertexts of one prime that come back for a feature of a pair start."""
+        jobs = pair_up(self._feature, [pair]).jobs
+        return sum(len(self._ready().plan.blocks_of(job)) for job in jobs)
 
     def _best(self, scores: Floats, remaining: list[int], n_rounds: int) -> int:
         """The largest R; equal features must not be told apart by the noise, so the first wins."""
         largest = float(max(scores[f] for f in remaining))
         if self._params.noise_bits is None:
-            return interaction.best_of(scores, remaining)
+            return best_of(scores, remaining)
         noise = 2.0**-self._params.noise_bits * self._plan.blur(n_rounds)
         tie = 4.0 * math.sqrt(2.0) * noise * largest
         return next(f for f in remaining if scores[f] >= largest - tie)
 
     async def _relevance(self, net: Network) -> Floats:
         """Alg. 3: relevance of every feature to the label."""
-        terms, value = await self._relevance_terms(self._codes, net)
+        value, terms = await self._relevance_terms(self._labels(), net)
         if interaction.is_binary(self._params.measure):
             await self._check_binary(net)
-        (reply,) = await net.ask(
-            "cloud server", messages.RelevanceTerms(terms), messages.SealedRelevance
-        )
-        return self._opened_relevance(reply.relevance, value)
+        asked = messages.RelevanceTerms(self._sealed_section(terms, 0))
+        (reply,) = await net.ask("cloud server", asked, messages.SealedRelevance)
+        return self._opened_relevance(reply.relevance, self._section(value, 0))
 
-    async def _relevance_terms(self, codes: Codes, net: Network) -> tuple[Ciphertexts, Residues]:
+    async def _relevance_terms(self, codes: Codes, net: Network) -> tuple[Residues, Residues]:
         """Class sums of all columns as shares, and the last terms of the relevance."""
         await self._set_up(net)
         kernel, ring = self._ready(), self._ring
@@ -241,9 +333,9 @@ class LabelOwner(
             labels = messages.EncryptedLabels(kernel.encrypt_labels(codes))
         (reply,) = await net.ask("cloud server", labels, messages.MaskedColumns)
         with self.clock("decrypt"), errors_belong_to(CLOUD, "EncryptedLabels", 2):
-            every = range(len(self._features))
+            every = range(len(self._feature))
             sums = kernel.open_sums(reply.masked, reply.corrections, every, codes)
-            self._own["sums"] = with_total(ring, sums)
+            self._own["sums"] = with_total(ring, sums, self._plan.n_vectors)
             self._open_scalars(reply.scalars)
         value, terms = taylor_terms(ring, self._plan.relevance_polynomial, self._own["sums"])
         if interaction.is_binary(self._params.measure):
@@ -251,9 +343,7 @@ class LabelOwner(
             self._own["information"] = alone
             factors = ring.of(self._plan.relevance_factors)[:, None, :]
             value, terms = product_terms(ring, [alone[:, :, None], self._own["scalars"]], factors)
-        self._shape = terms.shape
-        with self.clock("encrypt"):
-            return kernel.encrypt_vector(terms.reshape(len(terms), -1)), value
+        return value, terms
 
     async def _check_binary(self, net: Network) -> None:
         """Refuse columns that are not made of zeros and ones; learns nothing else about them."""
@@ -274,66 +364,85 @@ class LabelOwner(
                 raise PartyFailed(party, "EncryptedColumns", 2, reason)
 
     def _opened_relevance(self, sealed: Ciphertexts, value: Residues) -> Floats:
-        opened = self._plan.relevance(self._opened(sealed, value))
-        low, high = self._plan.relevance_limits()
+        opened = self._plan.relevance(self._opened(sealed, value, self._feature))
+        low, high = self._plan.relevance_limits(self._parts)
         self._check_range(opened, low, high, range(len(opened)))
         return opened
 
-    async def _weights(self, chosen: int, remaining: list[int], net: Network) -> Floats:
+    async def _weights(self, chosen: int, others: list[int], net: Network) -> Opened:
         """Alg. 4: interaction weights of all remaining features with the one just selected."""
-        if not self._own:
-            await self._relevance_terms(self._codes, net)  # the shares of a resumed run
-        kernel, ring = self._ready(), self._ring
-        (reply,) = await net.ask("cloud server", messages.Mate(chosen), messages.MaskedProducts)
-        with self.clock("decrypt"), errors_belong_to(CLOUD, "Mate", 3):
-            pair = kernel.open_sums(reply.masked, reply.corrections, remaining, self._codes)
-        pair = with_total(ring, pair)
-        if interaction.is_binary(self._params.measure):
-            value, terms = await self._joint_terms(pair, chosen, remaining, net)
-        else:
-            shared = await self._covariances(pair, chosen, remaining, net)
-            value, terms = taylor_terms(ring, self._plan.pair_polynomial, shared)
-        self._shape = terms.shape
-        with self.clock("encrypt"):
-            sealed = kernel.encrypt_vector(terms.reshape(len(terms), -1))
-        (answer,) = await net.ask(
-            "cloud server", messages.WeightTerms(sealed), messages.SealedWeights
-        )
-        opened = self._opened(answer.weights, value)
-        weights = self._plan.weights(opened)
-        low, high = self._plan.weight_limits()
-        self._check_range(self._plan.gains(opened), low, high, remaining)
-        return weights
+        return await self._opened_pairs(messages.Mate(chosen), [(chosen, others)], net)
 
-    async def _covariances(
-        self, pair: Residues, chosen: int, remaining: list[int], net: Network
-    ) -> Residues:
+    async def _opened_pairs(
+        self, asked: messages.Mate | messages.PairsWanted, wanted: Wanted, net: Network
+    ) -> Opened:
+        """Weights of pairs of features, and where they are measured those for shuffled labels."""
+        if not self._own:
+            await self._relevance_terms(self._labels(), net)  # the shares of a resumed run
+        kernel, ring, pairs = self._ready(), self._ring, pair_up(self._feature, wanted)
+        (reply,) = await net.ask("cloud server", asked, messages.MaskedProducts)
+        with self.clock("decrypt"), errors_belong_to(CLOUD, type(asked).__name__, 3):
+            masked, corrections = reply.masked, reply.corrections
+            products = kernel.open_pairs(masked, corrections, pairs.jobs, self._labels())
+        products = with_total(ring, products, self._plan.n_vectors)
+        if interaction.is_binary(self._params.measure):
+            value, terms = await self._joint_terms(products, pairs, net)
+        else:
+            shared = await self._covariances(products, pairs, net)
+            value, terms = taylor_terms(ring, self._plan.pair_polynomial, shared)
+        sealed = self._sealed_section(terms, 0)
+        answer: messages.SealedPairs | messages.SealedWeights | messages.ShuffledWeights
+        if isinstance(asked, messages.PairsWanted):
+            last = messages.PairTerms(sealed)
+            (answer,) = await net.ask("cloud server", last, messages.SealedPairs)
+        else:
+            final = messages.WeightTerms(sealed)
+            (answer,) = await net.ask("cloud server", final, messages.SealedWeights)
+        weights = self._opened_weights(answer.weights, self._section(value, 0), pairs, wanted)
+        if self._plan.n_vectors == 1:
+            return weights, np.empty(0)
+        extra = messages.ShuffledWeightTerms(self._sealed_section(terms, 1))
+        (answer,) = await net.ask("cloud server", extra, messages.ShuffledWeights)
+        value = self._section(value, 1)
+        return weights, self._opened_weights(answer.weights, value, pairs, wanted)
+
+    def _opened_weights(
+        self, sealed: Ciphertexts, value: Residues, pairs: Pairs, wanted: Wanted
+    ) -> Floats:
+        opened = self._opened(sealed, value, pairs.group)
+        others = np.array([other for _, own in wanted for other in own])
+        mates = np.repeat([mate for mate, _ in wanted], [len(own) for _, own in wanted])
+        least = np.minimum(self._parts[others], self._parts[mates])
+        low, high = self._plan.weight_limits(least)
+        self._check_range(self._plan.gains(opened), low, high, others.tolist())
+        return self._plan.weights(opened, self._parts[others], self._parts[mates])
+
+    async def _covariances(self, products: Residues, pairs: Pairs, net: Network) -> Residues:
         """``n_j S - s_f s_s`` of every class as shares."""
         ring, sums = self._ring, self._own["sums"]
         sizes = ring.of(self._plan.sizes)[:, None, :]
         minus = ring.of(np.array([[-1]]))
-        value, terms = product_terms(ring, [sums[:, remaining], sums[:, [chosen]]], minus)
-        value = ring.add(value, ring.multiply(pair, sizes))
+        value, terms = product_terms(ring, [sums[:, pairs.left], sums[:, pairs.right]], minus)
+        value = ring.add(value, ring.multiply(products, sizes))
         spread = np.broadcast_to(sizes, value.shape)[:, None]
         terms = np.concatenate([terms, spread], axis=1)
         return await self._kept("covariance", value, terms, (), net)
 
     async def _joint_terms(
-        self, pair: Residues, chosen: int, remaining: list[int], net: Network
+        self, products: Residues, pairs: Pairs, net: Network
     ) -> tuple[Residues, Residues]:
         """Information of both features as shares, and the terms of gain / (S_f + S_s)."""
         ring, sums, scalars = self._ring, self._own["sums"], self._own["scalars"]
-        mine = sums[:, remaining]
-        mate = np.broadcast_to(sums[:, [chosen]], mine.shape)
-        cells = shared_cells(ring, pair, mine, mate)
+        cells = shared_cells(ring, products, sums[:, pairs.left], sums[:, pairs.right])
         sizes = ring.of(self._plan.sizes)[:, None, :]
         cells[..., 3] = ring.add(cells[..., 3], sizes)
         value, terms = taylor_terms(ring, self._plan.pair_polynomial, cells)
         joint = await self._kept("joint", value, terms, (2, 3), net)
         alone = self._own["information"]
-        gain = ring.add(joint, ring.negate(ring.add(alone[:, remaining], alone[:, [chosen]])))
+        both = ring.add(alone[:, pairs.left], alone[:, pairs.right])
+        gain = ring.add(joint, ring.negate(both))
         factors = ring.of(self._plan.pair_factors)[:, None, :]
-        parts = [gain[:, :, None], scalars[:, remaining], scalars[:, [chosen]]]
+        parts = [gain[:, :, None], scalars[:, pairs.left], scalars[:, pairs.right]]
         return product_terms(ring, parts, factors)
 
     async def _kept(
@@ -355,24 +464,28 @@ class LabelOwner(
         total = self._ring.add(value, parts)
         return self._ring.total(total, axes) if axes else total
 
-    def _opened(self, sealed: Ciphertexts, value: Residues) -> npt.NDArray[np.object_]:
-        """One signed integer per feature."""
+    def _opened(
+        self, sealed: Ciphertexts, value: Residues, group: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.object_]:
+        """One signed integer per feature, or pair of features."""
         with self.clock("decrypt"), errors_belong_to(CLOUD, "WeightTerms", 3):
-            return self._ring.signed(self._summed(sealed, value, self._shape, (2,)))
+            parts = self._summed(sealed, value, self._shape, (2,))
+            return self._ring.signed(self._ring.grouped(parts, group))
 
     def _open_scalars(self, sealed: Ciphertexts) -> None:
         width = n_scalars(self._params.measure)
         if width:
-            counts = [n * width for n in self._owners.values()]
+            counts = [len(own) * width for own in self._owners.values()]
             opened = self._ready().open_scalars(sealed, counts)
             self._own["scalars"] = opened.reshape(len(opened), -1, width)
 
     def _check_range(
-        self, values: Floats, low: float, high: float, features: Sequence[int]
+        self, values: Floats, low: Floats, high: Floats, features: Sequence[int]
     ) -> None:
         """Refuse what honest columns cannot give; names the owner, not the value."""
-        for value, feature in zip(values, features, strict=True):
-            if not low <= value <= high:
+        fits = (low <= values) & (values <= high)
+        for fine, feature in zip(fits.tolist(), features, strict=True):
+            if not fine:
                 party = self._features[feature][0]
                 reason = "its columns give numbers outside their possible range"
                 raise PartyFailed(party, "EncryptedColumns", 2, reason)

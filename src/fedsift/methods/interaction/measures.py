@@ -23,14 +23,26 @@ the selected one, and below 1 where it repeats it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.data.table import Column
 from fedsift.errors import ParameterError
+from fedsift.maths import binning
 from fedsift.methods.interaction.parameters import PARAMETERS
+from fedsift.methods.interaction.search import (
+    LARGEST_GAIN,
+    Chance,
+    Measured,
+    Product,
+    Sum,
+    Trace,
+    greedy,
+    number_paired,
+)
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -41,8 +53,8 @@ CLIP = 4.0
 SMALLEST_ENTROPY = 0.05
 """Entropies are not taken below this; a nearly constant feature would divide by nothing."""
 
-LARGEST_GAIN = 0.5
-"""Bound of the moment-based interaction gain in either direction."""
+MOST_PARTS = 7
+"""Parts of a column of categories: one less than its levels."""
 
 TAYLOR = (0.0, -0.6, 0.8, -0.2)
 """p * TL(p) of the paper, TL(p) = 0.4 ((p - 1) - (p - 1)^2 / 2), by rising powers."""
@@ -91,82 +103,100 @@ def binarise(values: npt.ArrayLike) -> Floats:
         return np.asarray(_centred(values) >= -1e-15, dtype=np.float64)
 
 
-def prepare(values: npt.ArrayLike, measure: str) -> Floats:
-    """Columns in the form a measure works with."""
-    return binarise(values) if is_binary(measure) else standardise(values)
+def contrasts(codes: Codes) -> Floats:
+    """Parts of a column of categories: uncorrelated, mean 0, variance 1; missing (-1) is 0.
+
+    Every level has one row in 17 or more, and there are at most 8: rarer ones count as one, so that
+    no value exceeds 4. What the measures add over the parts does not depend on their rotation.
+
+    Examples
+    --------
+    >>> contrasts(np.array([0, 1, 0, 1])).ravel().tolist()
+    [1.0, -1.0, 1.0, -1.0]
+    """
+    present = codes >= 0
+    sizes = np.bincount(codes[present], minlength=1)
+    frequent = np.argsort(-sizes, kind="stable")
+    # Positions by falling frequency; all that are rare share one.
+    kept = int(((sizes[frequent] * 17 >= present.sum()) & (sizes[frequent] > 0)).sum())
+    place = np.minimum(np.argsort(frequent, kind="stable"), min(kept, MOST_PARTS))
+    dense = np.full(len(codes), -1)
+    dense[present] = place[codes[present]]
+    levels = binning.merge_small(
+        binning.categories(dense[present], int(dense.max(initial=0)) + 1),
+        max(1, -(-int(present.sum()) // 17)),
+        ordered=False,
+    )
+    parts = np.zeros((len(codes), max(1, levels.n_bins - 1)))
+    if levels.n_bins > 1:
+        indicator = np.eye(levels.n_bins)[levels.codes][:, :-1]
+        base, upper = np.linalg.qr(indicator - indicator.mean(axis=0))
+        signed = base * np.sign(np.diag(upper))
+        parts[present] = standardise(signed)
+    return parts
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Parts:
+    """Columns in the form a measure works with.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_parts)
+    feature : ndarray of int of shape (n_parts,)
+        Whose part each column is; rising.
+    """
+
+    values: Floats
+    feature: Codes
+
+    @property
+    def n_features(self) -> int:
+        """Columns as their owner counts them."""
+        return int(self.feature.max(initial=-1)) + 1
+
+    @property
+    def constant(self) -> npt.NDArray[np.bool_]:
+        """Features without any difference between rows, as the measure sees them."""
+        flat = np.ptp(self.values, axis=0) == 0
+        return np.asarray(np.bincount(self.feature, ~flat, self.n_features) == 0)
+
+    def take(self, features: Sequence[int]) -> Parts:
+        """Some features, in this order."""
+        held = [np.flatnonzero(self.feature == f) for f in features]
+        numbers = np.repeat(np.arange(len(held)), [len(h) for h in held]).astype(np.int64)
+        places = np.concatenate([*held, np.zeros(0, dtype=np.int64)])
+        return Parts(self.values[:, places], numbers)
+
+
+def prepare(values: npt.ArrayLike | Sequence[Column], measure: str) -> Parts:
+    """Numbers, or columns of numbers and categories, in the form a measure works with."""
+    columns = list(values) if isinstance(values, (list, tuple)) else []
+    if not any(isinstance(column, Column) for column in columns):
+        array = np.asarray(values, dtype=np.float64)
+        made = binarise(array) if is_binary(measure) else standardise(array)
+        return Parts(made, np.arange(made.shape[1]))
+    groups = []
+    for column in columns:
+        if column.kind == "categorical" and not is_binary(measure):
+            groups.append(contrasts(column.values.astype(np.int64)))
+        else:
+            groups.append(prepare(column.as_floats()[:, None], measure).values)
+    numbers = np.repeat(np.arange(len(groups)), [g.shape[1] for g in groups]).astype(np.int64)
+    return Parts(np.concatenate(groups, axis=1), numbers)
 
 
 def constant_columns(values: npt.ArrayLike, measure: str) -> npt.NDArray[np.bool_]:
     """Columns without any difference between rows, as the measure sees them."""
-    return np.asarray(np.ptp(prepare(values, measure), axis=0) == 0)
-
-
-@dataclass(frozen=True)
-class Trace:
-    """Outcome of a greedy search.
-
-    Parameters
-    ----------
-    order : tuple of int
-        Features in the order of their selection.
-    relevance : ndarray of shape (n_features,)
-        Relevance of every feature alone.
-    scores : ndarray of shape (n_features,)
-        ``R`` when the feature was selected, or at the end.
-    interaction : ndarray of shape (n_features, n_features)
-        ``IW`` of a feature (row) with a selected one (column); NaN where not computed.
-    """
-
-    order: tuple[int, ...]
-    relevance: Floats
-    scores: Floats
-    interaction: Floats
-
-
-def best_of(scores: Floats, candidates: list[int]) -> int:
-    """The candidate with the largest score; ties go to the smaller number."""
-    return max(candidates, key=lambda f: (scores[f], -f))
-
-
-def greedy(
-    relevance: Floats,
-    weights_with: Callable[[int, list[int]], Floats],
-    n_select: int,
-    *,
-    idle: npt.NDArray[np.bool_] | None = None,
-) -> Trace:
-    """The search that all measures share.
-
-    Parameters
-    ----------
-    relevance : ndarray of shape (n_features,)
-    weights_with : callable
-        ``(selected, remaining) -> IW`` of every remaining feature.
-    n_select : int
-        Features to select.
-    idle : ndarray of bool of shape (n_features,), optional
-        Constant features: they take no part and come last, with score 0.
-    """
-    n_features = len(relevance)
-    interaction = np.full((n_features, n_features), np.nan)
-    resting = [] if idle is None else np.flatnonzero(idle).tolist()
-    scores = 1.0 + relevance
-    scores[resting] = 0.0
-    remaining = [f for f in range(n_features) if f not in resting]
-    order: list[int] = []
-    while remaining and len(order) < n_select:
-        chosen = best_of(scores, remaining)
-        order.append(chosen)
-        remaining.remove(chosen)
-        if remaining and len(order) < n_select:
-            interaction[remaining, chosen] = weights_with(chosen, remaining)
-            scores[remaining] *= interaction[remaining, chosen]
-    order += resting[: n_select - len(order)]
-    return Trace(tuple(order), relevance, scores, interaction)
+    return prepare(values, measure).constant
 
 
 def oracle(
-    values: npt.ArrayLike, codes: Codes, measure: str = "miw", n_select: int | None = None
+    values: npt.ArrayLike | Sequence[Column],
+    codes: Codes,
+    measure: str = "miw",
+    n_select: int | None = None,
+    pair_start: int | str = "auto",
 ) -> Trace:
     """Rank open data with any measure, in floating point.
 
@@ -179,36 +209,64 @@ def oracle(
         raise ParameterError(
             f"measure={measure!r}.", f"One of {', '.join(ORACLES)} is needed.", "Choose one."
         )
-    columns = prepare(values, measure)
+    parts = prepare(values, measure)
     codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
-    n_select = columns.shape[1] if n_select is None else n_select
-    made = Moments(columns, codes) if measure == "miw" else _Counts(columns, codes, measure)
-    idle = constant_columns(values, measure)
-    return greedy(made.relevance(), made.weights_with, n_select, idle=idle)
+    n_select = parts.n_features if n_select is None else n_select
+    made: Moments | _Counts
+    if measure == "miw":
+        made = Moments(parts.values, codes, parts.feature)
+    else:
+        made = _Counts(parts.values, codes, measure)
+    return greedy(
+        Measured(made.relevance(), made.weights_with, made.rule()),
+        n_select,
+        idle=parts.constant,
+        n_paired=number_paired(pair_start, parts.n_features, n_select),
+    )
 
 
 class Moments:
-    """Measure ``miw`` on open data."""
+    """Measure ``miw`` on open data; ``feature`` says whose part each column is."""
 
-    def __init__(self, columns: Floats, codes: Codes) -> None:
+    def __init__(self, columns: Floats, codes: Codes, feature: Codes | None = None) -> None:
         self._columns = columns
+        self._feature = np.arange(columns.shape[1]) if feature is None else feature
+        self._parts = np.bincount(self._feature)
         self._rows = [codes == j for j in range(int(codes.max()) + 1)]
         self._shares = np.array([rows.mean() for rows in self._rows])
 
     def relevance(self) -> Floats:
-        """Of every column alone: variance between classes."""
+        """Of every feature alone: variance between classes, added over its parts."""
         means = np.stack([self._columns[rows].mean(axis=0) for rows in self._rows])
-        return np.asarray(self._shares @ means**2 - self._columns.mean(axis=0) ** 2)
+        between = self._shares @ means**2 - self._columns.mean(axis=0) ** 2
+        return np.asarray(np.bincount(self._feature, between, len(self._parts)), np.float64)
 
-    def weights_with(self, selected: int, remaining: list[int]) -> Floats:
-        """``IW`` of other columns with one."""
-        columns, mate = self._columns[:, remaining], self._columns[:, selected]
+    def rule(self) -> Product:
+        """Gains are added."""
+        chance = Chance(len(self._columns), len(self._rows), len(self._parts))
+        return Sum(self.relevance(), chance, self._parts)
+
+    def weights_with(self, selected: int, others: list[int]) -> Floats:
+        """``IW`` of other features with one."""
+        mine = np.flatnonzero(np.isin(self._feature, others))
+        total = np.zeros(len(mine))
+        for mate in np.flatnonzero(self._feature == selected):
+            total += self._gains(self._columns[:, mine], self._columns[:, mate])
+        gains = np.asarray(np.bincount(self._feature[mine], total, len(self._parts)), np.float64)
+        return 1.0 + clip_gains(gains[others], self._parts[others], self._parts[selected])
+
+    def _gains(self, columns: Floats, mate: Floats) -> Floats:
         inside = sum(
             share * _covariance(columns[rows], mate[rows]) ** 2
             for share, rows in zip(self._shares, self._rows, strict=True)
         )
-        gain = 0.5 * (inside - _covariance(columns, mate) ** 2)
-        return np.asarray(1.0 + np.clip(gain, -LARGEST_GAIN, LARGEST_GAIN))
+        return np.asarray(0.5 * (inside - _covariance(columns, mate) ** 2))
+
+
+def clip_gains(gains: Floats, parts: npt.ArrayLike, of_mate: npt.ArrayLike = 1) -> Floats:
+    """Gains within their bounds, which grow with the parts of the smaller column."""
+    bound = LARGEST_GAIN * np.minimum(np.asarray(parts), of_mate)
+    return np.asarray(np.clip(gains, -bound, bound))
 
 
 def _covariance(columns: Floats, mate: Floats) -> Floats:
@@ -240,6 +298,9 @@ class _Counts:
     def _information(self, inside: Floats, overall: Floats) -> Floats:
         within = (self._h(inside).sum(axis=-1) * self._class_shares).sum(axis=-1)
         return np.asarray(within - self._h(overall).sum(axis=-1))
+
+    def rule(self) -> Product:
+        return Product(self.relevance())
 
     def relevance(self) -> Floats:
         of_label = label_entropy(self._class_shares, self._measure)

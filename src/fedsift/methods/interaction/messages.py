@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
-from fedsift.methods.interaction.measures import is_binary
+from fedsift.methods.interaction.measures import MOST_PARTS, is_binary
 from fedsift.protocol import Message, message, messages_in
 from fedsift.protocol.resume import signals_between
 
@@ -21,6 +21,8 @@ class Params:
 
     Parameters
     ----------
+    n_paired : int
+        Columns of which all pairs are weighed before anything is selected; 0 for none.
     n_features_to_select : int or None
         None stops by itself: when the best remaining feature no longer beats what shuffled labels
         reach.
@@ -40,12 +42,18 @@ class Params:
 
     measure: str = "miw"
     n_features_to_select: int | None = 10
+    n_paired: int = 0
     scheme: str = "bgv"
     security_bits: int = 128
     noise_bits: int | None = 16
-    n_shuffles: int = 5
+    n_shuffles: int = 6
     target_bins: int = 4
     seed: int | None = None
+
+    @property
+    def n_vectors(self) -> int:
+        """Vectors of labels in one exchange: ``miw`` that stops by itself adds a shuffled one."""
+        return 2 if self.n_features_to_select is None and not is_binary(self.measure) else 1
 
 
 @message(
@@ -61,18 +69,25 @@ class Introduction(Message, frozen=True):
 
 @message(
     flow="feature owner -> label owner",
-    reveals="feature-count: number of features, and how many of them are constant",
+    reveals="feature-count: number of features, how many of them are constant, and into how many "
+    "parts the levels of each unnamed column of categories are cut (7 at most)",
 )
 class Offer(Message, frozen=True):
     """What a feature owner brings along; no names, no values."""
 
     n_features: int
     n_constant: int
+    parts: tuple[int, ...]
+
+    def is_sound(self) -> bool:
+        """Whether its numbers fit each other."""
+        fits = self.n_constant >= 0 and len(self.parts) == self.n_features - self.n_constant
+        return fits and all(1 <= n <= MOST_PARTS for n in self.parts)
 
 
 @message(
     flow="label owner -> cloud server",
-    reveals="class-count: number of rows and of classes, and of features by party",
+    reveals="class-count: number of rows and of classes, and of features and their parts by party",
     key="label owner",
 )
 class Setup(Message, frozen=True):
@@ -81,7 +96,7 @@ class Setup(Message, frozen=True):
     n_rows: int
     n_classes: int
     owners: tuple[str, ...]
-    n_features: tuple[int, ...]
+    parts: tuple[tuple[int, ...], ...]
     keys: PublicKeys
 
 
@@ -213,8 +228,9 @@ class SealedRelevance(Message, frozen=True):
     key="label owner",
 )
 class ShuffledTerms(Message, frozen=True):
-    """The last terms of phase 1 for shuffled labels."""
+    """The last terms of phase 1 for shuffled labels, of which there may be two vectors."""
 
+    vector: int
     terms: Ciphertexts
 
 
@@ -228,6 +244,88 @@ class ShuffledRelevance(Message, frozen=True):
     """What features reach by chance; only for ``n_features_to_select="auto"``."""
 
     relevance: Ciphertexts
+
+
+@message(
+    flow="label owner -> cloud server",
+    reveals="selection: which unnamed features are the most relevant (all of them, up to 20)",
+)
+class PairsWanted(Message, frozen=True):
+    """Features of a pair start; asks for the products of some of them with those that follow."""
+
+    features: tuple[int, ...]
+    mates: tuple[int, ...]
+
+
+@message(
+    flow="cloud server -> feature owner",
+    reveals="selection: which of the receiver's own features are among the most relevant (all of "
+    "them, up to 20 features)",
+    about="label owner",
+)
+class MatesWanted(Message, frozen=True):
+    """Asks an owner for columns of a pair start, each beside every other."""
+
+    features: tuple[int, ...]
+
+
+@message(
+    flow="feature owner -> cloud server",
+    reveals="nothing: only the label owner has the key",
+    key="label owner",
+)
+class MateColumns(Message, frozen=True):
+    """Some columns, repeated over the slots."""
+
+    columns: Ciphertexts
+
+
+@message(
+    flow="label owner -> cloud server",
+    reveals="nothing: under the label owner's own key",
+    key="label owner",
+)
+class PairTerms(Message, frozen=True):
+    """The last terms of a pair start."""
+
+    terms: Ciphertexts
+
+
+@message(
+    flow="cloud server -> label owner",
+    reveals="interaction-weights: interaction of pairs of the most relevant unnamed features (all, "
+    "up to 20), and of each with itself, blurred in its low bits",
+    key="label owner",
+    about="feature owner",
+)
+class SealedPairs(Message, frozen=True):
+    """Shares that add up to one number per pair."""
+
+    weights: Ciphertexts
+
+
+@message(
+    flow="label owner -> cloud server",
+    reveals="nothing: under the label owner's own key",
+    key="label owner",
+)
+class ShuffledWeightTerms(Message, frozen=True):
+    """The last terms of a round, or of a pair start, for shuffled labels."""
+
+    terms: Ciphertexts
+
+
+@message(
+    flow="cloud server -> label owner",
+    reveals="shuffled-weights: interaction of the same unnamed features for shuffled labels, "
+    "blurred",
+    key="label owner",
+    about="feature owner",
+)
+class ShuffledWeights(Message, frozen=True):
+    """What gains reach by chance; only for ``n_features_to_select="auto"``."""
+
+    weights: Ciphertexts
 
 
 @message(
@@ -311,11 +409,17 @@ class Selected(Message, frozen=True):
 MESSAGES = (*messages_in(__name__), *OWNER_SIGNALS.messages, *CLOUD_SIGNALS.messages)
 
 
-def messages_used(params: Params) -> tuple[type[Message], ...]:
+def messages_used(params: Params, n_features: int) -> tuple[type[Message], ...]:
     """The messages a run with these settings sends, for plan and policy."""
     unused: set[type[Message]] = set()
     if params.n_features_to_select is not None:
         unused |= {ShuffledTerms, ShuffledRelevance}
+    if params.n_vectors == 1:
+        unused |= {ShuffledWeightTerms, ShuffledWeights}
+    if not params.n_paired:
+        unused |= {PairsWanted, MatesWanted, MateColumns, PairTerms, SealedPairs}
+    elif params.n_paired >= n_features:
+        unused |= {Mate, MateWanted, MateColumn, WeightTerms, SealedWeights}
     binary = is_binary(params.measure)
     if not binary:
         unused |= {SquaresWanted, CheckTerms, SealedCheck}

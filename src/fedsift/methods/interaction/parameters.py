@@ -2,7 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of ``InteractionSelector``."""
 
-from fedsift.config.parameters import COMMON, N_FEATURES_OR_AUTO, Parameter, accept_words
+from fedsift.config.parameters import (
+    COMMON,
+    N_FEATURES_OR_AUTO,
+    Parameter,
+    accept_whole,
+    accept_words,
+)
 
 PARAMETERS = {
     "n_features_to_select": N_FEATURES_OR_AUTO.but(
@@ -13,6 +19,13 @@ PARAMETERS = {
         "``miw`` works on moments of standardised columns. ``paper`` is the published measure with "
         "its sign corrected; it cuts columns at their mean.",
         accept_words("miw", "paper"),
+    ),
+    "pair_start": Parameter(
+        "Columns of which all pairs are weighed before anything is selected, the most relevant "
+        "ones: finds pairs that say nothing alone, and columns whose spread differs between the "
+        "classes. "
+        '``"auto"`` takes all columns if they are 20 or fewer, else none. For ``miw`` only.',
+        (accept_words("auto", "none"), accept_whole(2)),
     ),
     "random_state": COMMON["random_state"].but(
         "Seeds the simulated split and, in one process, the secret orders and shuffled labels; "

@@ -23,22 +23,29 @@ from fedsift.methods.checks import check_row_count, check_setting
 from fedsift.methods.interaction import fixed_point as fixed
 from fedsift.methods.interaction import measures, messages
 from fedsift.methods.interaction.messages import Params
+from fedsift.methods.interaction.pairs import (
+    Integers,
+    Pairs,
+    Wanted,
+    not_binary,
+    pair_up,
+    shared_cells,
+    start_pairs,
+    with_total,
+)
 from fedsift.protocol import Network, handles
 from fedsift.protocol.resume import Resumable
 
-Floats = npt.NDArray[np.float64]
 
-
-def check_columns(table: PartyTable, measure: str) -> Floats:
-    """All columns as numbers, missing ones as NaN; categories have no mean and no product."""
+def check_columns(table: PartyTable, measure: str) -> None:
+    """Categories have no mean to be cut at."""
     for column in table.columns:
-        if column.kind != "numeric":
+        if column.kind != "numeric" and measures.is_binary(measure):
             raise ColumnError(
                 f"Column {column.name!r} of party {table.name!r} holds categories.",
                 f"The measure {measure!r} needs numbers.",
-                "Drop the column, or turn it into 0/1 columns first.",
+                "Use the measure 'miw', or turn the column into 0/1 columns first.",
             )
-    return table.numeric_matrix()
 
 
 class FeatureOwner(Resumable, name="feature owner", signals=messages.OWNER_SIGNALS):
@@ -48,21 +55,23 @@ class FeatureOwner(Resumable, name="feature owner", signals=messages.OWNER_SIGNA
         self.keep_checkpoints(checkpoints, table.name, params, table)
         self._table = table
         self._params = params
-        self._values = check_columns(table, params.measure)
-        constant = measures.constant_columns(self._values, params.measure)
+        check_columns(table, params.measure)
+        self._parts = measures.prepare(table.columns, params.measure)
+        constant = self._parts.constant
         rng = secret_order(params.seed, table.name)
         # Constant columns tell nothing and stay at home; they are listed last.
         self._order = np.concatenate(
             [rng.permutation(np.flatnonzero(~constant)), rng.permutation(np.flatnonzero(constant))]
         )
         self._n_constant = int(constant.sum())
-        self._own = self._usable_columns()
+        self._take_usable()
         self._holder: ColumnHolder | None = None
         self._selected: tuple[int, ...] = ()
 
-    def _usable_columns(self) -> fixed.OwnColumns:
-        usable = self._order[: self.n_usable]
-        return fixed.own_columns(self._values[:, usable], self._params.measure)
+    def _take_usable(self) -> None:
+        usable = self._parts.take(self._order[: self.n_usable].tolist())
+        self._feature = usable.feature
+        self._own = fixed.own_columns(usable, self._params.measure)
 
     @property
     def n_usable(self) -> int:
@@ -74,13 +83,14 @@ class FeatureOwner(Resumable, name="feature owner", signals=messages.OWNER_SIGNA
         """Check that the job fits its own table, and say how many features there are."""
         check_row_count("label owner", ask.n_rows, self._table.n_rows)
         check_setting("label owner", "measure", ask.measure, self._params.measure)
-        return messages.Offer(self._table.n_columns, self._n_constant)
+        parts = tuple(np.bincount(self._feature, minlength=self.n_usable).tolist())
+        return messages.Offer(self._table.n_columns, self._n_constant, parts)
 
     @handles(messages.ColumnKey)
     async def send_columns(self, told: messages.ColumnKey, net: Network) -> None:
         """Setup: encrypt every usable column and send it to the cloud, never to the label owner."""
         bits = fixed.scales_of(self._params.measure, self._table.n_rows).result_bits
-        plan = plan_products(self._table.n_rows, 1, (self.n_usable,), bits)
+        plan = plan_products(self._table.n_rows, 1, (len(self._feature),), bits)
         with self.clock("encrypt"):
             self._holder = hold_columns(told.keys, plan)
             columns = self._holder.encrypt_columns(self._own.values)
@@ -92,10 +102,21 @@ class FeatureOwner(Resumable, name="feature owner", signals=messages.OWNER_SIGNA
     @handles(messages.MateWanted)
     async def send_mate(self, ask: messages.MateWanted, net: Network) -> messages.MateColumn:
         """Phase 2: one of its own features was selected; repeat it over the slots."""
-        if self._holder is None or not 0 <= ask.feature < self.n_usable:
+        return messages.MateColumn(self._mates((ask.feature,)))
+
+    @handles(messages.MatesWanted)
+    async def send_mates(self, ask: messages.MatesWanted, net: Network) -> messages.MateColumns:
+        """Pair start: the same for several of its own features."""
+        return messages.MateColumns(self._mates(ask.features))
+
+    def _mates(self, features: tuple[int, ...]) -> Ciphertexts:
+        """All parts of some features."""
+        known = all(0 <= feature < self.n_usable for feature in features)
+        if self._holder is None or not known or list(features) != sorted(set(features)):
             raise _unknown_feature(self.n_usable)
         with self.clock("encrypt"):
-            return messages.MateColumn(self._holder.encrypt_mate(self._own.values[:, ask.feature]))
+            wanted = np.isin(self._feature, features)
+            return self._holder.encrypt_mates(self._own.values[:, wanted])
 
     @handles(messages.Selected)
     async def take_selection(self, told: messages.Selected, net: Network) -> None:
@@ -114,7 +135,7 @@ class FeatureOwner(Resumable, name="feature owner", signals=messages.OWNER_SIGNA
     def restore(self, saved: State) -> None:
         """Go on with the same order."""
         self._order = saved["order"]
-        self._own = self._usable_columns()
+        self._take_usable()
 
     def facts(self) -> dict[str, Any]:
         """Names behind the numbers; read only where the data of this party is."""
@@ -149,24 +170,29 @@ class CloudServer(Resumable, name="cloud server", signals=messages.CLOUD_SIGNALS
         self._kernel: ProductCloud | None = None
         self._columns: dict[str, messages.EncryptedColumns] = {}
         self._owners: list[tuple[str, int]] = []
-        self._remaining: list[int] = []
         self._selected: list[int] = []
+        self._candidates: list[int] = []
         self._masks: dict[str, Residues] = {}
-        self._mate = -1
+        self._pairs: Pairs | None = None
 
     @handles(messages.Setup)
     async def set_up(self, told: messages.Setup, net: Network) -> None:
         """Keys and sizes; the plan is the same that the label owner made."""
         known = set(net.members("feature owner"))
-        if not set(told.owners) <= known or len(told.owners) != len(told.n_features):
+        if not set(told.owners) <= known or len(told.owners) != len(told.parts):
             raise BadFrame(
                 "The setup names parties that own no features.",
                 "Owners and their numbers of features must match the placement of roles.",
                 "Check that all parties run the same job.",
             )
         self._scales = fixed.scales_of(self._params.measure, told.n_rows)
-        plan = plan_products(told.n_rows, told.n_classes, told.n_features, self._scales.result_bits)
-        self._owners = list(zip(told.owners, told.n_features, strict=True))
+        n_vectors, n_parts = self._params.n_vectors, [sum(own) for own in told.parts]
+        bits = self._scales.result_bits
+        plan = plan_products(told.n_rows, told.n_classes * n_vectors, n_parts, bits)
+        self._owners = [(p, len(own)) for p, own in zip(told.owners, told.parts, strict=True)]
+        self._parts = np.array([n for own in told.parts for n in own], dtype=np.int64)
+        self._feature = np.repeat(np.arange(len(self._parts)), self._parts)
+        self._n_slots = told.n_classes + 1
         self._kernel = join_products(told.keys, plan)
         self._ring = Residue(plan.moduli)
 
@@ -191,12 +217,11 @@ class CloudServer(Resumable, name="cloud server", signals=messages.CLOUD_SIGNALS
         """Phase 1: masked columns and corrections of all features."""
         kernel = self._ready()
         every = range(kernel.plan.n_features)
-        self._remaining = [feature for feature in every if feature not in self._selected]
-        self._mate = -1
+        self._pairs = None
         with self.clock("evaluate"):
             kernel.take_labels(told.labels)
             masked, corrections, masks = kernel.masked_sums(every)
-            self._masks["sums"] = with_total(self._ring, masks)
+            self._masks["sums"] = with_total(self._ring, masks, self._params.n_vectors)
             scalars = self._mask_scalars()
         return messages.MaskedColumns(masked, corrections, scalars)
 
@@ -234,19 +259,46 @@ class CloudServer(Resumable, name="cloud server", signals=messages.CLOUD_SIGNALS
     @handles(messages.Mate)
     async def products(self, told: messages.Mate, net: Network) -> messages.MaskedProducts:
         """Phase 2: products of the selected column with every remaining one."""
-        kernel = self._ready()
-        if told.feature not in self._remaining:
-            raise _unknown_feature(kernel.plan.n_features)
+        self._ready()
+        n_features = len(self._parts)
+        if not 0 <= told.feature < n_features or told.feature in self._selected:
+            raise _unknown_feature(n_features)
         owner, number = self._owner_of(told.feature)
         (mate,) = await net.ask(
             "feature owner", {owner: messages.MateWanted(number)}, messages.MateColumn
         )
-        self._remaining.remove(told.feature)
         self._selected.append(told.feature)
-        self._mate = told.feature
+        known = self._candidates if told.feature in self._candidates else []
+        gone = {*self._selected, *known}
+        others = [feature for feature in range(n_features) if feature not in gone]
+        return self._products([(told.feature, others)], [mate.column])
+
+    @handles(messages.PairsWanted)
+    async def start(self, told: messages.PairsWanted, net: Network) -> messages.MaskedProducts:
+        """Before phase 2: products of all pairs of some features."""
+        self._ready()
+        features, mates = list(told.features), list(told.mates)
+        n_features = len(self._parts)
+        sound = features == sorted(set(features)) and mates == sorted(set(mates))
+        if not (sound and mates and set(mates) <= set(features) <= set(range(n_features))):
+            raise _unknown_feature(n_features)
+        self._candidates = features
+        asked: dict[str, list[int]] = {}
+        for mate in mates:
+            owner, number = self._owner_of(mate)
+            asked.setdefault(owner, []).append(number)
+        wanted = {p: messages.MatesWanted(tuple(numbers)) for p, numbers in asked.items()}
+        replies = await net.ask("feature owner", wanted, messages.MateColumns)
+        columns = [reply.columns for reply in replies]
+        return self._products(start_pairs(self._parts, features, mates), columns)
+
+    def _products(self, wanted: Wanted, mates: list[Ciphertexts]) -> messages.MaskedProducts:
+        if not wanted or not all(others for _, others in wanted):
+            raise _unknown_feature(len(self._parts))
+        self._pairs = pair_up(self._feature, wanted)
         with self.clock("evaluate"):
-            masked, corrections, masks = kernel.masked_sums(self._remaining, mate.column)
-            self._masks["products"] = with_total(self._ring, masks)
+            masked, corrections, masks = self._ready().masked_pairs(self._pairs.jobs, mates)
+            self._masks["products"] = with_total(self._ring, masks, self._params.n_vectors)
         return messages.MaskedProducts(masked, corrections)
 
     @handles(messages.Terms)
@@ -261,8 +313,8 @@ class CloudServer(Resumable, name="cloud server", signals=messages.CLOUD_SIGNALS
                 self._masks["covariance"] = masks
             elif told.step == "joint":
                 sealed, masks = self._answer(told.terms, self._joint_factors(), (1, 3, 4))
-                alone = self._masks["information"]
-                both = self._ring.add(alone[:, self._remaining], alone[:, [self._mate]])
+                alone, pairs = self._masks["information"], self._paired()
+                both = self._ring.add(alone[:, pairs.left], alone[:, pairs.right])
                 self._masks["gain"] = self._ring.add(masks, self._ring.negate(both))
             else:
                 raise _unknown_step(told.step)
@@ -273,37 +325,66 @@ class CloudServer(Resumable, name="cloud server", signals=messages.CLOUD_SIGNALS
         self, told: messages.RelevanceTerms, net: Network
     ) -> messages.SealedRelevance:
         """End of phase 1: the sums open to one relevance per feature."""
-        return messages.SealedRelevance(self._open_relevance(told.terms))
+        return messages.SealedRelevance(self._open_relevance(told.terms, 0))
 
     @handles(messages.ShuffledTerms)
     async def shuffled(
         self, told: messages.ShuffledTerms, net: Network
     ) -> messages.ShuffledRelevance:
         """The same for shuffled labels."""
-        return messages.ShuffledRelevance(self._open_relevance(told.terms))
+        if not 0 <= told.vector < self._params.n_vectors:
+            raise _unknown_step("a vector of labels that is not there")
+        return messages.ShuffledRelevance(self._open_relevance(told.terms, told.vector))
 
-    def _open_relevance(self, terms: Ciphertexts) -> Ciphertexts:
+    def _section(self, factors: Residues, vector: int) -> Residues:
+        """Slots of one vector of labels."""
+        return factors[..., vector * self._n_slots : (vector + 1) * self._n_slots]
+
+    def _open_relevance(self, terms: Ciphertexts, vector: int) -> Ciphertexts:
         with self.clock("evaluate"):
             if measures.is_binary(self._params.measure):
                 parts = [self._masks["information"][:, :, None], self._masks["scalars"]]
                 factors = product_factors(self._ring, parts)
             else:
-                factors = self._alone_factors()
-            return self._open(terms, factors, (1, 3), self._scales.relevance_bits)
+                factors = self._section(self._alone_factors(), vector)
+            return self._open(terms, factors, self._feature, self._scales.relevance_bits)
 
     @handles(messages.WeightTerms)
     async def weights(self, told: messages.WeightTerms, net: Network) -> messages.SealedWeights:
         """End of a round: the sums open to one weight per remaining feature."""
+        return messages.SealedWeights(self._open_weights(told.terms, 0))
+
+    @handles(messages.PairTerms)
+    async def pair_weights(self, told: messages.PairTerms, net: Network) -> messages.SealedPairs:
+        """End of a pair start: one weight per pair."""
+        return messages.SealedPairs(self._open_weights(told.terms, 0))
+
+    @handles(messages.ShuffledWeightTerms)
+    async def shuffled_weights(
+        self, told: messages.ShuffledWeightTerms, net: Network
+    ) -> messages.ShuffledWeights:
+        """Either for shuffled labels."""
+        if self._params.n_vectors == 1:
+            raise _unknown_step("shuffled weights")
+        return messages.ShuffledWeights(self._open_weights(told.terms, 1))
+
+    def _open_weights(self, terms: Ciphertexts, vector: int) -> Ciphertexts:
+        pairs = self._paired()
         with self.clock("evaluate"):
             if measures.is_binary(self._params.measure):
                 scalars = self._masks["scalars"]
-                mine, mate = scalars[:, self._remaining], scalars[:, [self._mate]]
+                mine, mate = scalars[:, pairs.left], scalars[:, pairs.right]
                 parts = [self._masks["gain"][:, :, None], mine, mate]
                 factors = product_factors(self._ring, parts)
             else:
-                factors = taylor_factors(self._ring, self._masks["covariance"], 2)
-            sealed = self._open(told.terms, factors, (1, 3), self._scales.weight_bits)
-        return messages.SealedWeights(sealed)
+                shared = self._section(self._masks["covariance"], vector)
+                factors = taylor_factors(self._ring, shared, 2)
+            return self._open(terms, factors, pairs.group, self._scales.weight_bits)
+
+    def _paired(self) -> Pairs:
+        if self._pairs is None:
+            raise _unknown_step("weights before products")
+        return self._pairs
 
     def _alone_factors(self) -> Residues:
         degree = len(measures.TAYLOR) - 1
@@ -313,16 +394,15 @@ class CloudServer(Resumable, name="cloud server", signals=messages.CLOUD_SIGNALS
 
     def _covariance_factors(self) -> Residues:
         """Of ``n_j S - s_f s_s``."""
-        sums, products = self._masks["sums"], self._masks["products"]
-        mine, mate = sums[:, self._remaining], sums[:, [self._mate]]
+        sums, products, pairs = self._masks["sums"], self._masks["products"], self._paired()
+        mine, mate = sums[:, pairs.left], sums[:, pairs.right]
         pair = product_factors(self._ring, [mine, mate])
         return np.concatenate([pair, products[:, None]], axis=1)
 
     def _joint_factors(self) -> Residues:
         """Of the polynomials of the four cell counts."""
         ring, sums, both = self._ring, self._masks["sums"], self._masks["products"]
-        mine = sums[:, self._remaining]
-        mate = np.broadcast_to(sums[:, [self._mate]], mine.shape)
+        mine, mate = sums[:, self._paired().left], sums[:, self._paired().right]
         cells = shared_cells(ring, both, mine, mate)
         degree = len(measures.TAYLOR) - 1
         return taylor_factors(ring, cells, degree)
@@ -338,15 +418,16 @@ class CloudServer(Resumable, name="cloud server", signals=messages.CLOUD_SIGNALS
         return sealed, self._ring.negate(kept)
 
     def _open(
-        self, terms: Ciphertexts, factors: Residues, axes: tuple[int, ...], scale_bits: int
+        self, terms: Ciphertexts, factors: Residues, group: Integers, scale_bits: int
     ) -> Ciphertexts:
-        """Terms times factors under masks that add up to the low-bit noise."""
+        """Terms times factors under masks that add up to the low-bit noise of every group."""
         ring = self._ring
         shares = ring.uniform(factors.shape[1:])
-        surplus = ring.total(shares, axes)
+        surplus = ring.grouped(ring.total(shares, (1, 3)), group)
         wanted = ring.of(self._low_bits(surplus.shape[1], scale_bits))
-        first = shares[:, 0, :, 0]
-        shares[:, 0, :, 0] = ring.add(first, ring.add(wanted, ring.negate(surplus)))
+        places = np.unique(group, return_index=True)[1]
+        first = shares[:, 0, places, 0]
+        shares[:, 0, places, 0] = ring.add(first, ring.add(wanted, ring.negate(surplus)))
         flat = factors.reshape(len(factors), -1)
         return self._ready().inner(terms, flat, shares.reshape(flat.shape))
 
@@ -377,33 +458,16 @@ class CloudServer(Resumable, name="cloud server", signals=messages.CLOUD_SIGNALS
 
     def checkpoint(self) -> State:
         """Which features were selected; shares and ciphertexts are made anew."""
-        return {"selected": self._selected}
+        return {"selected": self._selected, "candidates": self._candidates}
 
     def restore(self, saved: State) -> None:
         """Go on after the last selected feature."""
-        self._selected = saved["selected"]
+        self._selected, self._candidates = saved["selected"], saved["candidates"]
 
     def facts(self) -> dict[str, Any]:
         """How much was computed."""
         counts = {} if self._kernel is None else self._kernel.counts
         return {"names": [], "remarks": [], "operations": counts}
-
-
-def with_total(ring: Residue, shares: Residues) -> Residues:
-    """Class sums and, as one more slot, their sum: all rows together."""
-    return np.concatenate([shares, ring.total(shares, (2,))[:, :, None]], axis=2)
-
-
-def not_binary(ring: Residue, squares: Residues, sums: Residues) -> Residues:
-    """Shares of ``sum x^2 - x`` over all rows: integers only cancel if all are 0 or 1."""
-    return ring.add(squares[:, :, -1], ring.negate(sums[:, :, -1]))
-
-
-def shared_cells(ring: Residue, both: Residues, mine: Residues, mate: Residues) -> Residues:
-    """Shares of the four cell counts, without the class sizes that the label owner adds."""
-    less = ring.negate(both)
-    neither = ring.add(both, ring.negate(ring.add(mine, mate)))
-    return np.stack([both, ring.add(mine, less), ring.add(mate, less), neither], axis=-1)
 
 
 def secret_order(seed: int | None, name: str) -> np.random.Generator:

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from fedsift.data.target import Target
 from fedsift.errors import ParameterError
 from fedsift.maths import binning
-from fedsift.methods.interaction.measures import Codes, Floats, Trace
+from fedsift.methods.interaction.measures import Codes, Floats
 from fedsift.methods.interaction.messages import Offer
+from fedsift.methods.interaction.search import Trace, as_matrix
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Ranking:
     order : tuple of int
         Selected features by position in ``features``, first selected first.
     relevance : ndarray of shape (n_usable,)
-    interaction : ndarray of shape (n_usable, n_usable)
-        Weight of a feature (row) with a selected one (column), NaN where not computed.
+    weights : dict of int to ndarray of shape (n_usable,)
+        Weights of all features with one of them, NaN where not computed.
     threshold : float or None
         What shuffled labels reach, if the run stopped by itself.
     """
@@ -43,8 +44,13 @@ class Ranking:
     features: tuple[tuple[str, int], ...]
     order: tuple[int, ...]
     relevance: Floats
-    interaction: Floats
+    weights: dict[int, Floats]
     threshold: float | None
+
+    @property
+    def interaction(self) -> Floats:
+        """Weight of a feature (row) with another one (column), NaN where not computed."""
+        return as_matrix(self.weights, len(self.relevance))
 
 
 def rank(
@@ -83,14 +89,14 @@ def rank(
         features=tuple(features),
         order=trace.order,
         relevance=trace.relevance,
-        interaction=trace.interaction,
+        weights=trace.weights,
         threshold=threshold,
     )
 
 
 def no_trace() -> Trace:
     """A search over nothing: all features are constant."""
-    return Trace((), np.empty(0), np.empty(0), np.empty((0, 0)))
+    return Trace((), np.empty(0), np.empty(0), {})
 
 
 def classes_of(target: Target, target_bins: int) -> Codes:

@@ -17,10 +17,11 @@ from fedsift.methods.execution import build_result, history_of, name_ranking, re
 from fedsift.methods.interaction import METHOD
 from fedsift.methods.interaction import label_owner as interaction
 from fedsift.methods.interaction.fixed_point import scales_of
-from fedsift.methods.interaction.measures import ORACLES, SECURE
+from fedsift.methods.interaction.measures import ORACLES, SECURE, is_binary
 from fedsift.methods.interaction.messages import Params, messages_used
 from fedsift.methods.interaction.parties import check_columns
 from fedsift.methods.interaction.ranking import classes_of
+from fedsift.methods.interaction.search import number_paired
 from fedsift.privacy.draws import private_seed
 
 
@@ -66,6 +67,7 @@ class InteractionSelector(MethodSelector, method=METHOD):
         *,
         n_features_to_select=10,
         measure="miw",
+        pair_start="auto",
         checkpoint=None,
         parties=2,
         security="secure",
@@ -74,6 +76,7 @@ class InteractionSelector(MethodSelector, method=METHOD):
     ):
         self.n_features_to_select = n_features_to_select
         self.measure = measure
+        self.pair_start = pair_start
         self.checkpoint = checkpoint
         self.parties = parties
         self.security = security
@@ -119,6 +122,7 @@ class InteractionSelector(MethodSelector, method=METHOD):
             n_features_to_select=number_or_auto(
                 given["n_features_to_select"], federation.n_features
             ),
+            n_paired=self._n_paired(given, federation.n_features),
             scheme=self._scheme(),
             seed=private_seed(self._seed(), simulated=simulated),
         )
@@ -130,7 +134,8 @@ class InteractionSelector(MethodSelector, method=METHOD):
             params,
             self._checkpoints(),
         )
-        used, notes = messages_used(params), self._notes(params, federation)
+        used = messages_used(params, federation.n_features)
+        notes = self._notes(params, federation)
         return self._prepared(federation, params, interaction.PROTOCOL, nodes, used, notes=notes)
 
     def _check_labels(self, prepared, smallest):
@@ -149,6 +154,19 @@ class InteractionSelector(MethodSelector, method=METHOD):
                 f"One of {', '.join(SECURE)} is needed.",
                 "Use fedsift.methods.interaction.measures.oracle to compare with it.",
             )
+
+    def _n_paired(self, given, n_features):
+        """Columns of the pair start."""
+        if is_binary(self.measure):
+            if isinstance(given["pair_start"], int):
+                raise ParameterError(
+                    f"pair_start={given['pair_start']} with measure={self.measure!r}.",
+                    "Only the measure 'miw' starts with pairs.",
+                    "Leave pair_start out, or use the measure 'miw'.",
+                )
+            return 0
+        wanted = number_or_auto(given["n_features_to_select"], n_features)
+        return number_paired(given["pair_start"], n_features, wanted)
 
     def _notes(self, params, federation):
         if params.scheme == "plain":
