@@ -46,6 +46,39 @@ def _line(row: dict) -> list[str]:
     ]
 
 
+def secure(parts: dict) -> str:
+    """Encrypted trainings: what they cost, and whether they equal plain ones."""
+    costs = [row for part in ("whole", "wide") for row in parts.get(part, {"rows": ()})["rows"]]
+    header = ["BGV", "batches", "processor", "against plain", "memory", "per batch and client"]
+    lines = [
+        [
+            row["job"]["data"].upper(),
+            str(row["batches"]),
+            f"{row['cpu_seconds']:.0f} s",
+            f"{row['cpu_ratio']:.0f} times",
+            f"{row['peak_memory'] / 2**20:.0f} MiB",
+            f"{row['bytes_per_batch_and_client'] / 1e6:.1f} MB",
+        ]
+        for row in costs
+    ]
+    return table(header, lines) + "\n" + _parity(parts.get("parity", {"rows": ()})["rows"])
+
+
+def _parity(rows: list[dict]) -> str:
+    groups: dict[tuple[str, int], list[dict]] = {}
+    for row in rows:
+        groups.setdefault((row["job"]["he"], row["job"]["clients"]), []).append(row)
+    lines = []
+    for (he, clients), group in sorted(groups.items()):
+        compared = group[0]["identical"]
+        different = [name for name in compared if not all(r["identical"][name] for r in group)]
+        cells = len(group), group[0]["passes"], group[0]["trials"]
+        lines.append([he, str(clients), *map(str, cells), ", ".join(compared)])
+        lines[-1].append(", ".join(different) or "nothing")
+    header = ["encryption", "clients", "seeds", "passes", "trials in a round", "compared"]
+    return table([*header, "different"], lines)
+
+
 def bars(rows: list[dict]) -> str:
     """What was asked of the selection, and what was found."""
     known = {(row["data"], row["method"]): row for row in rows if row["part"] == "suite"}
