@@ -34,8 +34,8 @@ import numpy.typing as npt
 
 from fedsift.data import Federation, split_vertical
 from fedsift.lab.attacks.fedsdg.blind_views import BlindRecording, SharesOfRows, record_blind
-from fedsift.methods.fedsdg.blind.messages import BlindParams, most_blocks, most_openings
 from fedsift.methods.fedsdg.blind.numbers import FACTOR_SPREAD
+from fedsift.methods.fedsdg.blind.params import BlindParams, most_blocks, most_openings
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -20,7 +20,7 @@ from fedsift.lab.attacks.fedsdg import blind
 from fedsift.lab.attacks.fedsdg.blind_views import record_blind
 from fedsift.lab.attacks.fedsdg.views import record
 from fedsift.lab.attacks.made_columns import area, made_table, solve_labels
-from fedsift.methods.fedsdg.blind.messages import BlindParams
+from fedsift.methods.fedsdg.blind.params import BlindParams
 from fedsift.methods.fedsdg.messages import Params
 
 _PARTY = "party-1"

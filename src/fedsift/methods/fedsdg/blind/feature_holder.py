@@ -21,7 +21,7 @@ from fedsift.crypto.products.between_two import (
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
-from fedsift.errors import AlignmentError, BadFrame, ParameterError
+from fedsift.errors import BadFrame, ParameterError
 from fedsift.methods.fedsdg.blind import messages, requests
 from fedsift.methods.fedsdg.blind.columns import (
     HeldColumns,
@@ -29,7 +29,6 @@ from fedsift.methods.fedsdg.blind.columns import (
     starting_weights,
 )
 from fedsift.methods.fedsdg.blind.helper import HelperNetwork
-from fedsift.methods.fedsdg.blind.messages import BlindParams, check_opened
 from fedsift.methods.fedsdg.blind.numbers import (
     input_integers,
     input_scale,
@@ -38,18 +37,21 @@ from fedsift.methods.fedsdg.blind.numbers import (
     secret_factors,
     shorten,
 )
+from fedsift.methods.fedsdg.blind.params import BlindParams, check_opened
+from fedsift.methods.fedsdg.holding import ColumnHolder, checked_batch
 from fedsift.methods.fedsdg.inputs import InputEncoder
 from fedsift.methods.fedsdg.messages import Chosen
 from fedsift.methods.filter import label_holder as filters
 from fedsift.methods.filter import messages as filter_messages
 from fedsift.protocol import MaskedArray, Network, PublicArray, handles
-from fedsift.protocol.resume import Resumable
 
 MAY_CHANGE = ("n_openings", "n_settling", "trials", "n_blocks")
 """Settings that a resumed training may have others of: it may go on for longer."""
 
 
-class BlindFeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_messages.SIGNALS):
+class BlindFeatureHolder(
+    ColumnHolder, name=messages.FEATURE_HOLDER, signals=filter_messages.SIGNALS
+):
     """Owns columns and a share of their weights; sees shares and ciphertexts only.
 
     Parameters
@@ -78,7 +80,6 @@ class BlindFeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter
         self._params = params
         self._n_parties = n_parties
         self._part = part
-        self._gini: filters.FeatureHolder | None = None
         self._mask_key = MaskingKey.generate()
         self._secrets: dict[str, bytes] = {}
         self._common = b""
@@ -105,27 +106,7 @@ class BlindFeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter
     @handles(messages.BlindStart)
     async def start(self, ask: messages.BlindStart, net: Network) -> messages.BlindReady:
         """Check the job against the own table and standardise on the training rows."""
-        n_rows = self._table.n_rows
-        rows = [part.array() for part in (ask.training, ask.validation)]
-        together = np.concatenate(rows)
-        if (
-            ask.n_rows != n_rows
-            or together.dtype != np.int64
-            or not np.array_equal(np.sort(together), np.arange(n_rows))
-        ):
-            raise AlignmentError(
-                f"The label holder has {ask.n_rows} rows and splits {len(together)} of them; this "
-                f"party has {n_rows}.",
-                "Vertical methods need the same rows in the same order at every party.",
-                "Align the parties by id first.",
-            )
-        if (ask.resume_from >= 0) != bool(self._saved):
-            raise ParameterError(
-                "The label holder continues a training, or begins one, and this party does not.",
-                "All parties continue from the same checkpoint.",
-                "Start this party with the directory it had before, or train again.",
-            )
-        self._train_rows, self._judge_rows = rows
+        self._train_rows, self._judge_rows = self._agreed_rows(ask)
         self._resumed_from = ask.resume_from
         with self.clock("prepare"):
             self._gini = filters.FeatureHolder(
@@ -145,21 +126,6 @@ class BlindFeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter
             inputs[self._train_rows], self._n_parties, self._params.batch_size
         )
         self._inputs = input_integers(inputs, self._scale)
-
-    @handles(filter_messages.Introduction)
-    async def offer(self, ask: filter_messages.Introduction, net: Network) -> filter_messages.Offer:
-        """By the filter."""
-        return await self._filter().offer(ask, net)
-
-    @handles(filter_messages.EncryptedLabels)
-    async def impurities(
-        self, ask: filter_messages.EncryptedLabels, net: Network
-    ) -> filter_messages.SealedScores:
-        """By the filter."""
-        with self.clock("evaluate"):
-            answer = await self._filter().answer(ask, net)
-        assert isinstance(answer, filter_messages.SealedScores)  # noqa: S101 - by its settings
-        return answer
 
     @handles(messages.MaskKeyWanted)
     async def tell_mask_key(self, ask: messages.MaskKeyWanted, net: Network) -> messages.MaskKey:
@@ -292,23 +258,10 @@ class BlindFeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter
         return messages.ProductsMade(made)
 
     def _checked_rows(self, ask: messages.ProductsWanted) -> Small:
-        rows = ask.rows.array()
         allowed = np.arange(self._table.n_rows)
         if self._part is None:
             allowed = self._train_rows if ask.training else self._judge_rows
-        if (
-            rows.ndim != 1
-            or rows.dtype != np.int64
-            or not 1 <= len(rows) <= self._params.batch_size
-            or len(np.unique(rows)) != len(rows)
-            or not np.isin(rows, allowed).all()
-        ):
-            raise ParameterError(
-                f"A batch of {rows.size} rows was asked for that is not part of this step.",
-                f"1 to {self._params.batch_size} different rows of those agreed on are needed.",
-                "Check that all parties run the same job.",
-            )
-        return rows
+        return checked_batch(ask.rows.array(), allowed, self._params.batch_size)
 
     @handles(messages.OwnMasksWanted)
     async def tell_own_masks(self, ask: messages.OwnMasksWanted, net: Network) -> messages.OwnMasks:
@@ -471,18 +424,8 @@ class BlindFeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter
     @handles(Chosen)
     async def take_choice(self, told: Chosen, net: Network) -> None:
         """Remember which of the own features were chosen."""
-        numbers = np.array(told.features, dtype=np.int64)
-        if (
-            len(set(told.features)) != len(numbers)
-            or not np.isin(numbers, np.arange(self._table.n_columns)).all()
-        ):
-            raise ParameterError(
-                "The selection names features this party does not have.",
-                f"Feature numbers run from 0 to {self._table.n_columns - 1}.",
-                "Check that all parties run the same job.",
-            )
-        self._chosen = np.sort(numbers)
-        self._selected = np.sort(self._order[numbers])
+        self._chosen = np.sort(self._chosen_numbers(told))
+        self._selected = np.sort(self._order[self._chosen])
 
     # Files and facts
 
@@ -569,8 +512,3 @@ class BlindFeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter
         if self._others is None:
             raise requests.too_early("BlindKeys with columns of the label holder")
         return self._others
-
-    def _filter(self) -> filters.FeatureHolder:
-        if self._gini is None:
-            raise requests.too_early("BlindStart")
-        return self._gini
