@@ -357,7 +357,7 @@ def gains_and_losses(compared: dict[str, tuple[float, float, float, float]]) -> 
             alike.append(points)
             shares.append(100 * share)
     return (
-        f"on {listed(map(str.upper, gains))} the model is far better for it "
+        f"on {listed(map(str.upper, gains))} a model is better for it "
         f"({listed(f'{p:+.0f}' for p in gains.values())} points); on {len(alike)} other sets it is about "
         f"as good ({min(alike):+.1f} to {max(alike):+.1f} points) with {min(shares):.0f} to "
         f"{max(shares):.0f} % of the features, and on {listed(map(str.upper, losses))} it loses "

@@ -61,7 +61,8 @@ def secure(parts: dict) -> str:
         ]
         for row in costs
     ]
-    return table(header, lines) + "\n" + _parity(parts.get("parity", {"rows": ()})["rows"])
+    same = parts.get("parity", {"rows": ()})["rows"]
+    return table(header, lines) + ("\n" + _parity(same) if same else "")
 
 
 def _parity(rows: list[dict]) -> str:

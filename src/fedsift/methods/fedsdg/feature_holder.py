@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +86,6 @@ class FeatureHolder(ColumnHolder, name=messages.FEATURE_HOLDER, signals=filter_m
         self._has_layer = False
         self._pairwise = False
         self._refitting = False
-        self._gate_means: npt.NDArray[np.float64] | None = None
         if part is not None:
             self._take_part(part)
 
@@ -299,15 +297,6 @@ class FeatureHolder(ColumnHolder, name=messages.FEATURE_HOLDER, signals=filter_m
         self._part = refitted_part(self._encoder, self._params, self._make, self._refit_seed)
         if self._saved.get("refitting"):
             self._continue_networks()
-
-    def facts(self) -> dict[str, Any]:
-        """What this party knows of its own columns; read only where its data is at home."""
-        names = self._table.feature_names
-        return {
-            "names": list(names),
-            "selected": [names[i] for i in self._features],
-            "gate_means": self._gate_means,
-        }
 
     def part_state(self) -> State:
         """This party's part of the finished model, for its own file."""

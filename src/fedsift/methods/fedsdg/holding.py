@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
@@ -17,6 +20,8 @@ from fedsift.methods.filter import messages as filter_messages
 from fedsift.protocol import Network, handles
 from fedsift.protocol.resume import Resumable
 
+Floats = npt.NDArray[np.float64]
+
 
 class ColumnHolder(Resumable):
     """A feature holder whose gates may start from the Gini filter's scores."""
@@ -24,6 +29,8 @@ class ColumnHolder(Resumable):
     _table: PartyTable
     _saved: State
     _gini: filters.FeatureHolder | None = None
+    _features: Rows = np.empty(0, dtype=np.int64)
+    _gate_means: Floats | None = None
 
     def _agreed_rows(self, ask: TrainingStart | BlindStart) -> list[Rows]:
         """Rows that train and that validate, checked against the own table and checkpoint."""
@@ -86,6 +93,15 @@ class ColumnHolder(Resumable):
                 "Check that all parties run the same job.",
             )
         return numbers
+
+    def facts(self) -> dict[str, Any]:
+        """What this party knows of its own columns; read only where its data is at home."""
+        names = self._table.feature_names
+        return {
+            "names": list(names),
+            "selected": [names[i] for i in self._features],
+            "gate_means": self._gate_means,
+        }
 
 
 def checked_batch(rows: Rows, allowed: Rows, largest: int) -> Rows:

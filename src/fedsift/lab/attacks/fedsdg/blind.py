@@ -334,7 +334,7 @@ def areas_of_labels(
         The party's own, in the order of its table.
     """
     rows = run.training
-    own, chosen, known = columns[rows], columns[rows][:, run.role(party)._selected], codes[rows]
+    own, chosen, known = columns[rows], columns[rows][:, run.role(party)._features], codes[rows]
     received = numbers_by_row(run.features[party], rows)
     strong = _main_parts(received, 5)
     guess: Callable[[Floats], float] = lambda points: labels_from(points, known, seed)  # noqa: E731

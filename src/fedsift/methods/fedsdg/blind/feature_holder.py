@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -80,6 +79,7 @@ class BlindFeatureHolder(
         self._params = params
         self._n_parties = n_parties
         self._part = part
+        self._gate_means = np.zeros(table.n_columns)
         self._mask_key = MaskingKey.generate()
         self._secrets: dict[str, bytes] = {}
         self._common = b""
@@ -95,7 +95,6 @@ class BlindFeatureHolder(
         self._n_openings = 0
         self._n_judged = 0
         self._n_features = 0
-        self._selected: Small = np.empty(0, dtype=np.int64)
         self._weights: Residues | None = None
         self._saved: State = {}
         if part is not None:
@@ -425,20 +424,13 @@ class BlindFeatureHolder(
     async def take_choice(self, told: Chosen, net: Network) -> None:
         """Remember which of the own features were chosen."""
         self._chosen = np.sort(self._chosen_numbers(told))
-        self._selected = np.sort(self._order[self._chosen])
+        self._features = np.sort(self._order[self._chosen])
+        # Open or closed is all that an owner learns.
+        self._gate_means = np.isin(np.arange(self._table.n_columns), self._features).astype(
+            np.float64
+        )
 
     # Files and facts
-
-    def facts(self) -> dict[str, Any]:
-        """What this party knows of its own columns; read only where its data is at home."""
-        names = self._table.feature_names
-        open_ones = np.zeros(len(names))
-        open_ones[self._selected] = 1.0
-        return {
-            "names": list(names),
-            "selected": [names[i] for i in self._selected],
-            "gate_means": open_ones,
-        }
 
     @property
     def column_order(self) -> Small:
@@ -499,16 +491,10 @@ class BlindFeatureHolder(
         return np.stack([masks_modulo(secret, context, shape, prime) for prime in moduli()])
 
     def _held(self) -> HeldColumns:
-        if self._columns is None:
-            raise requests.too_early("BlindKeys")
-        return self._columns
+        return requests.present(self._columns, "BlindKeys")
 
     def _helping(self) -> HelperNetwork:
-        if self._network is None:
-            raise requests.too_early("BlindKeys with this party as the helper")
-        return self._network
+        return requests.present(self._network, "BlindKeys with this party as the helper")
 
     def _owning(self) -> HelperWeights:
-        if self._others is None:
-            raise requests.too_early("BlindKeys with columns of the label holder")
-        return self._others
+        return requests.present(self._others, "BlindKeys with columns of the label holder")
