@@ -12,9 +12,11 @@ _JUDGES = ("network", "5-NN", "logistic", "trees")
 
 
 def percent(found: dict | None) -> str:
-    """Mean and standard error in per cent."""
+    """Mean and standard error in per cent, which one split has none of."""
     if found is None:
         return ""
+    if len(found["values"]) == 1:
+        return f"{100 * found['mean']:.1f}"
     return f"{100 * found['mean']:.1f} ({100 * found['error']:.1f})"
 
 
@@ -48,19 +50,19 @@ def _line(row: dict) -> list[str]:
 
 def secure(parts: dict) -> str:
     """Encrypted trainings: what they cost, and whether they equal plain ones."""
-    costs = [row for part in ("whole", "wide") for row in parts.get(part, {"rows": ()})["rows"]]
-    header = ["BGV", "batches", "processor", "against plain", "memory", "per batch and client"]
     lines = [
         [
-            row["job"]["data"].upper(),
+            row["job"]["data"].upper() + (", predicted" if part == "expected" else ""),
             str(row["batches"]),
             f"{row['cpu_seconds']:.0f} s",
-            f"{row['cpu_ratio']:.0f} times",
-            f"{row['peak_memory'] / 2**20:.0f} MiB",
+            f"{row['cpu_ratio']:.0f} times" if "cpu_ratio" in row else "",
+            f"{row['peak_memory'] / 2**20:.0f} MiB" if part != "expected" else "",
             f"{row['bytes_per_batch_and_client'] / 1e6:.1f} MB",
         ]
-        for row in costs
+        for part in ("whole", "wide", "expected")
+        for row in parts.get(part, {"rows": ()})["rows"]
     ]
+    header = ["BGV", "batches", "processor", "against plain", "memory", "per batch and client"]
     same = parts.get("parity", {"rows": ()})["rows"]
     return table(header, lines) + ("\n" + _parity(same) if same else "")
 

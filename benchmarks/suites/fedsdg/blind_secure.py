@@ -8,6 +8,7 @@ part of ``benchmarks/fedsdg_blind_secure.json``:
     whole    an encrypted training on MADELON with the defaults, the same without encryption, and
              where the processor's seconds go (``benchmarks/fedsdg_blind_profile.txt``)
     wide     the first openings on ARCENE with its 10,000 columns, and a whole training from them
+    expected what the cost model says of both with all defaults, on a typical core
     parity   short trainings on five seeds, two and five clients, BGV (with trials of features) and
              Paillier, each against one without encryption
     paillier one batch of MADELON with python-paillier, timed on a part and scaled
@@ -40,10 +41,12 @@ from benchmarks.suites.fedsdg.accuracy import load, split
 from benchmarks.worker import peak_memory
 from fedsift.costs import Rates, estimate
 from fedsift.costs.measure import measure_rates
+from fedsift.costs.rates import TYPICAL
 from fedsift.data import Federation
 from fedsift.engine import run_local
 from fedsift.methods.fedsdg.blind.label_holder import PROTOCOL, build_nodes
 from fedsift.methods.fedsdg.blind.settings import blind_params_for
+from fedsift.methods.fedsdg.row_splits import equal_batches
 from fedsift.methods.fedsdg.selector import FedSDGSelector
 
 Job = Mapping[str, Any]
@@ -51,6 +54,7 @@ PROFILE = Path("benchmarks/fedsdg_blind_profile.txt")
 SEED = 10
 SEEDS = (10, 11, 12, 13, 14)
 WIDE_OPENINGS = 2
+PARTS = ("whole", "wide", "expected", "parity", "paillier")
 _SHOWN = 40
 
 
@@ -141,6 +145,24 @@ def _losses(selector: FedSDGSelector) -> list[float]:
     return [entry["validation_loss"] for entry in selector.history_]
 
 
+def expected(job: Job) -> dict[str, Any]:
+    """What a whole training would cost, without running it."""
+    federation, selector = _federation(job), _selector(job, he=job["he"])
+    told = estimate(selector, federation, Rates(TYPICAL))
+    params = blind_params_for(selector, federation, simulated=True)
+    n_training = federation.n_rows - round(federation.n_rows * params.validation)
+    batches = params.n_passes * len(equal_batches(np.arange(n_training), params.batch_size))
+    return {
+        "cpu_seconds": told.cpu_seconds,
+        "phases": told.phases,
+        "batches": batches,
+        "bytes": told.n_bytes,
+        "bytes_per_batch_and_client": told.n_bytes / batches / job["clients"],
+        "passes": params.n_passes,
+        "n_judgements": params.n_judgements,
+    }
+
+
 def parity(job: Job) -> dict[str, Any]:
     """One short training with encryption and one without, compared to the last bit."""
     federation = _federation(job)
@@ -209,7 +231,7 @@ def python_paillier(job: Job) -> dict[str, Any]:
 
 def measure(job: Job) -> dict[str, Any]:
     """One case, in a process of its own."""
-    kinds = {"paillier": python_paillier, "parity": parity}
+    kinds = {"paillier": python_paillier, "parity": parity, "expected": expected}
     return kinds.get(job["part"], training)(job)
 
 
@@ -221,6 +243,9 @@ def jobs_of(part: str) -> Iterator[dict[str, Any]]:
     elif part == "wide":
         few = {"max_epochs": WIDE_OPENINGS, "init": "constant"}
         yield {**two, "data": "arcene", "settings": few}
+    elif part == "expected":
+        for data in ("madelon", "arcene"):
+            yield {**two, "data": data}
     elif part == "paillier":
         yield {"part": part, "batch": 238, "columns": 500, "hidden": 32, "n_timed": 20}
     else:
@@ -239,7 +264,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and write case by case; what the file has already is kept."""
     parser = argparse.ArgumentParser(description="Encrypted trainings of the blind protocol.")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/fedsdg_blind_secure.json"))
-    parser.add_argument("--part", choices=("whole", "wide", "parity", "paillier"), required=True)
+    parser.add_argument("--part", choices=PARTS, required=True)
     chosen = parser.parse_args(arguments)
     use_one_thread_each()
     whole: dict[str, Any] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fedsift.errors import ParameterError
 from fedsift.methods.fedsdg.blind.numbers import Scales
+from fedsift.methods.fedsdg.messages import gini_settings
 from fedsift.methods.filter import ranking as filter_scores
 
 SMALLEST_BLOCK = 10
@@ -84,16 +85,7 @@ class BlindParams:
     @property
     def filter_params(self) -> filter_scores.Params:
         """Settings of the Gini filter, from whose scores gates start."""
-        return filter_scores.Params(
-            score="gini",
-            bins=self.bins,
-            min_bin_size=self.min_bin_size,
-            min_class_size=self.min_class_size,
-            disclose="scores",
-            scheme=self.scheme,
-            security_bits=self.security_bits,
-            seed=self.seed,
-        )
+        return gini_settings(self)
 
     def blocks_of(self, n_rows: int) -> int:
         """Blocks of so many validation rows."""
