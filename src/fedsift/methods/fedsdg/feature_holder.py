@@ -14,7 +14,7 @@ from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import ParameterError
 from fedsift.methods.fedsdg import messages
-from fedsift.methods.fedsdg.holding import ColumnHolder, checked_batch
+from fedsift.methods.fedsdg.holding import GatedHolder, checked_batch
 from fedsift.methods.fedsdg.inputs import InputEncoder
 from fedsift.methods.fedsdg.layer import Numbers, OwnedLayer, starting_weights
 from fedsift.methods.fedsdg.layer_numbers import Integers
@@ -37,7 +37,7 @@ MAY_CHANGE = ("max_epochs",)
 _CONSTANT_START = 0.5
 
 
-class FeatureHolder(ColumnHolder, name=messages.FEATURE_HOLDER, signals=filter_messages.SIGNALS):
+class FeatureHolder(GatedHolder, name=messages.FEATURE_HOLDER, signals=filter_messages.SIGNALS):
     """Owns columns, gates, an embedding network and the key of its part of the interactive layer.
 
     Parameters

@@ -23,8 +23,8 @@ from fedsift.protocol.resume import Resumable
 Floats = npt.NDArray[np.float64]
 
 
-class ColumnHolder(Resumable):
-    """A feature holder whose gates may start from the Gini filter's scores."""
+class GatedHolder(Resumable):
+    """A feature holder whose gates may start from scores of the Gini filter."""
 
     _table: PartyTable
     _saved: State

@@ -37,7 +37,7 @@ from fedsift.methods.fedsdg.blind.numbers import (
     shorten,
 )
 from fedsift.methods.fedsdg.blind.params import BlindParams, check_opened
-from fedsift.methods.fedsdg.holding import ColumnHolder, checked_batch
+from fedsift.methods.fedsdg.holding import GatedHolder, checked_batch
 from fedsift.methods.fedsdg.inputs import InputEncoder
 from fedsift.methods.fedsdg.messages import Chosen
 from fedsift.methods.filter import label_holder as filters
@@ -49,7 +49,7 @@ MAY_CHANGE = ("n_openings", "n_settling", "trials", "n_blocks")
 
 
 class BlindFeatureHolder(
-    ColumnHolder, name=messages.FEATURE_HOLDER, signals=filter_messages.SIGNALS
+    GatedHolder, name=messages.FEATURE_HOLDER, signals=filter_messages.SIGNALS
 ):
     """Owns columns and a share of their weights; sees shares and ciphertexts only.
 
