@@ -250,9 +250,10 @@ def jobs_of(part: str) -> Iterator[dict[str, Any]]:
         yield {"part": part, "batch": 238, "columns": 500, "hidden": 32, "n_timed": 20}
     else:
         passes = {"n_openings": 2, "n_settling": 1, "n_blocks": 2, "init": "constant"}
-        bgv = {"rows": 150, "columns": 20, "params": {**passes, "trials": 5, "hidden": 4}}
+        few_batches = {"settings": {"min_batches": 2}, "rows": 150, "columns": 20}
+        bgv = {**few_batches, "params": {**passes, "trials": 5, "hidden": 4}}
         few = {**passes, "n_openings": 1, "n_settling": 0, "hidden": 1}
-        paillier = {"rows": 40, "columns": 5, "params": few}
+        paillier = {**few_batches, "rows": 40, "columns": 5, "params": few}
         for seed in SEEDS:
             for clients in (2, 5):
                 same = {"part": part, "data": "madelon", "seed": seed, "clients": clients}
