@@ -32,6 +32,8 @@ def test_other_results_would_change_every_table(results):
     for row in other["blind"]["rows"]:
         for name in ("5-NN", "logistic"):
             row[name]["mean"] += 0.1 * (row["method"] != "all")
+    for row in other["blind_secure"]["whole"]["rows"]:
+        row["cpu_seconds"] *= 2
     for row in other["rivals"]["rows"]:
         row["score"] += 0.1
     for bar in other["bars"].values():

@@ -12,9 +12,11 @@ _JUDGES = ("network", "5-NN", "logistic", "trees")
 
 
 def percent(found: dict | None) -> str:
-    """Mean and standard error in per cent."""
+    """Mean and standard error in per cent, which one split has none of."""
     if found is None:
         return ""
+    if len(found["values"]) == 1:
+        return f"{100 * found['mean']:.1f}"
     return f"{100 * found['mean']:.1f} ({100 * found['error']:.1f})"
 
 
@@ -44,6 +46,40 @@ def _line(row: dict) -> list[str]:
         f"{row['precision']['mean']:.2f}" if "precision" in row else "",
         *(percent(row.get(judge)) for judge in _JUDGES),
     ]
+
+
+def secure(parts: dict) -> str:
+    """Encrypted trainings: what they cost, and whether they equal plain ones."""
+    lines = [
+        [
+            row["job"]["data"].upper() + (", predicted" if part == "expected" else ""),
+            str(row["batches"]),
+            f"{row['cpu_seconds']:.0f} s",
+            f"{row['cpu_ratio']:.0f} times" if "cpu_ratio" in row else "",
+            f"{row['peak_memory'] / 2**20:.0f} MiB" if part != "expected" else "",
+            f"{row['bytes_per_batch_and_client'] / 1e6:.1f} MB",
+        ]
+        for part in ("whole", "wide", "expected")
+        for row in parts.get(part, {"rows": ()})["rows"]
+    ]
+    header = ["BGV", "batches", "processor", "against plain", "memory", "per batch and client"]
+    same = parts.get("parity", {"rows": ()})["rows"]
+    return table(header, lines) + ("\n" + _parity(same) if same else "")
+
+
+def _parity(rows: list[dict]) -> str:
+    groups: dict[tuple[str, int], list[dict]] = {}
+    for row in rows:
+        groups.setdefault((row["job"]["he"], row["job"]["clients"]), []).append(row)
+    lines = []
+    for (he, clients), group in sorted(groups.items()):
+        compared = group[0]["identical"]
+        different = [name for name in compared if not all(r["identical"][name] for r in group)]
+        cells = len(group), group[0]["passes"], group[0]["trials"]
+        lines.append([he, str(clients), *map(str, cells), ", ".join(compared)])
+        lines[-1].append(", ".join(different) or "nothing")
+    header = ["encryption", "clients", "seeds", "passes", "trials in a round", "compared"]
+    return table([*header, "different"], lines)
 
 
 def bars(rows: list[dict]) -> str:

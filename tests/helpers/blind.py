@@ -10,9 +10,9 @@ from fedsift.engine import run_local
 from fedsift.methods.fedsdg.blind import label_holder as blind
 from fedsift.methods.fedsdg.blind.columns import starting_weights
 from fedsift.methods.fedsdg.blind.gates import Gates
-from fedsift.methods.fedsdg.blind.messages import BlindParams
 from fedsift.methods.fedsdg.blind.numbers import secret_factors
 from fedsift.methods.fedsdg.blind.open_layer import OpenLayer
+from fedsift.methods.fedsdg.blind.params import BlindParams
 from fedsift.methods.fedsdg.blind.training import BlindTraining
 from fedsift.methods.fedsdg.row_splits import validation_split
 

@@ -17,7 +17,7 @@ from fedsift.errors import ParameterError
 from fedsift.lab.attacks.fedsdg import blind, columns, unrolled
 from fedsift.lab.attacks.fedsdg.blind_unrolled import by_unrolling_openings, default_job
 from fedsift.lab.attacks.fedsdg.blind_views import BlindRecording, record_blind
-from fedsift.methods.fedsdg.blind.messages import BlindParams, most_openings
+from fedsift.methods.fedsdg.blind.params import BlindParams, most_openings
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

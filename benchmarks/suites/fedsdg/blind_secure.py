@@ -8,12 +8,13 @@ part of ``benchmarks/fedsdg_blind_secure.json``:
     whole    an encrypted training on MADELON with the defaults, the same without encryption, and
              where the processor's seconds go (``benchmarks/fedsdg_blind_profile.txt``)
     wide     the first openings on ARCENE with its 10,000 columns, and a whole training from them
-    parity   short trainings on five seeds, two and five clients, BGV and Paillier, each against
-             one without encryption
+    expected what the cost model says of both with all defaults, on a typical core
+    parity   short trainings on five seeds, two and five clients, BGV (with trials of features) and
+             Paillier, each against one without encryption
     paillier one batch of MADELON with python-paillier, timed on a part and scaled
 
-Runs with and without encryption draw masks of their own, so that every shortened number may differ
-by a unit in its last place. What this does to losses is the figure of ``parity``.
+In one process the seed repeats the shares too, so that runs with and without encryption are the
+same to the last bit: ``identical`` compares what was opened and what the gates became of it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,12 @@ from benchmarks.suites.fedsdg.accuracy import load, split
 from benchmarks.worker import peak_memory
 from fedsift.costs import Rates, estimate
 from fedsift.costs.measure import measure_rates
+from fedsift.costs.rates import TYPICAL
 from fedsift.data import Federation
+from fedsift.engine import run_local
+from fedsift.methods.fedsdg.blind.label_holder import PROTOCOL, build_nodes
+from fedsift.methods.fedsdg.blind.settings import blind_params_for
+from fedsift.methods.fedsdg.row_splits import equal_batches
 from fedsift.methods.fedsdg.selector import FedSDGSelector
 
 Job = Mapping[str, Any]
@@ -47,6 +54,7 @@ PROFILE = Path("benchmarks/fedsdg_blind_profile.txt")
 SEED = 10
 SEEDS = (10, 11, 12, 13, 14)
 WIDE_OPENINGS = 2
+PARTS = ("whole", "wide", "expected", "parity", "paillier")
 _SHOWN = 40
 
 
@@ -97,7 +105,6 @@ def training(job: Job) -> dict[str, Any]:
     wall, cpu = time.perf_counter(), time.process_time()
     plain = _selector(job, security="plain").fit(federation)
     plain_seconds, plain_cpu = time.perf_counter() - wall, time.process_time() - cpu
-    losses = [_losses(one) for one in (secure, plain)]
     traffic = secure.result_.traffic
     n_batches = _n_batches(secure)
     measures = {
@@ -117,12 +124,13 @@ def training(job: Job) -> dict[str, Any]:
         "bytes_by_message": _bytes_by_message(traffic),
         "phases": secure.result_.timings,
         "n_features": int(secure.support_.sum()),
-        "same_selection": bool(np.array_equal(secure.support_, plain.support_)),
-        "relative_difference_of_losses": float(np.abs(losses[0] / losses[1] - 1.0).max()),
+        "n_judgements": blind_params_for(secure, federation, simulated=True).n_judgements,
+        "identical": {
+            "selection": bool(np.array_equal(secure.support_, plain.support_)),
+            "losses": _losses(secure) == _losses(plain),
+        },
         "profile": _text(profiles),
     }
-    if job["part"] == "parity":
-        return measures
     rates = Rates(measure_rates(), "here", time.time())
     told = estimate(_selector(job, he=job["he"]), federation, rates)
     if told is not None:
@@ -133,8 +141,50 @@ def training(job: Job) -> dict[str, Any]:
     return measures
 
 
-def _losses(selector: FedSDGSelector) -> Any:
-    return np.array([entry["validation_loss"] for entry in selector.history_])
+def _losses(selector: FedSDGSelector) -> list[float]:
+    return [entry["validation_loss"] for entry in selector.history_]
+
+
+def expected(job: Job) -> dict[str, Any]:
+    """What a whole training would cost, without running it."""
+    federation, selector = _federation(job), _selector(job, he=job["he"])
+    told = estimate(selector, federation, Rates(TYPICAL))
+    params = blind_params_for(selector, federation, simulated=True)
+    n_training = federation.n_rows - round(federation.n_rows * params.validation)
+    batches = params.n_passes * len(equal_batches(np.arange(n_training), params.batch_size))
+    return {
+        "cpu_seconds": told.cpu_seconds,
+        "phases": told.phases,
+        "batches": batches,
+        "bytes": told.n_bytes,
+        "bytes_per_batch_and_client": told.n_bytes / batches / job["clients"],
+        "passes": params.n_passes,
+        "n_judgements": params.n_judgements,
+    }
+
+
+def parity(job: Job) -> dict[str, Any]:
+    """One short training with encryption and one without, compared to the last bit."""
+    federation = _federation(job)
+    asked = blind_params_for(_selector(job), federation, simulated=True)
+    found, seconds = [], []
+    for scheme in (job["he"], "plain"):
+        params = replace(asked, **job["params"], scheme=scheme)
+        nodes = build_nodes(federation.tables, federation.label_holder, federation.target, params)
+        start = time.process_time()
+        told = run_local(PROTOCOL, nodes, protected=scheme != "plain").value
+        seconds.append(time.process_time() - start)
+        phase = nodes[federation.label_holder][0]._training_phase
+        found.append((told.history, phase.gates.means.tolist(), phase.selected.tolist()))
+    names = ("losses", "gates", "selection")
+    return {
+        "cpu_seconds": seconds[0],
+        "plain_cpu_seconds": seconds[1],
+        "n_judgements": params.n_judgements,
+        "passes": params.n_passes,
+        "trials": params.trials,
+        "identical": {name: a == b for name, a, b in zip(names, *found, strict=True)},
+    }
 
 
 def _n_batches(selector: FedSDGSelector) -> int:
@@ -181,7 +231,8 @@ def python_paillier(job: Job) -> dict[str, Any]:
 
 def measure(job: Job) -> dict[str, Any]:
     """One case, in a process of its own."""
-    return python_paillier(job) if job["part"] == "paillier" else training(job)
+    kinds = {"paillier": python_paillier, "parity": parity, "expected": expected}
+    return kinds.get(job["part"], training)(job)
 
 
 def jobs_of(part: str) -> Iterator[dict[str, Any]]:
@@ -192,23 +243,29 @@ def jobs_of(part: str) -> Iterator[dict[str, Any]]:
     elif part == "wide":
         few = {"max_epochs": WIDE_OPENINGS, "init": "constant"}
         yield {**two, "data": "arcene", "settings": few}
+    elif part == "expected":
+        for data in ("madelon", "arcene"):
+            yield {**two, "data": data}
     elif part == "paillier":
         yield {"part": part, "batch": 238, "columns": 500, "hidden": 32, "n_timed": 20}
     else:
-        short = {"rows": 150, "columns": 20, "settings": {"max_epochs": 2, "init": "constant"}}
-        tiny = {"max_epochs": 1, "init": "constant", "outputs": 2, "min_batches": 2}
+        passes = {"n_openings": 2, "n_settling": 1, "n_blocks": 2, "init": "constant"}
+        few_batches = {"settings": {"min_batches": 2}, "rows": 150, "columns": 20}
+        bgv = {**few_batches, "params": {**passes, "trials": 5, "hidden": 4}}
+        few = {**passes, "n_openings": 1, "n_settling": 0, "hidden": 1}
+        paillier = {**few_batches, "rows": 40, "columns": 5, "params": few}
         for seed in SEEDS:
             for clients in (2, 5):
                 same = {"part": part, "data": "madelon", "seed": seed, "clients": clients}
-                yield {**same, **short, "he": "bgv"}
-                yield {**same, "rows": 40, "columns": 10, "settings": tiny, "he": "paillier"}
+                yield {**same, **bgv, "he": "bgv"}
+                yield {**same, **paillier, "he": "paillier"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and write case by case; what the file has already is kept."""
     parser = argparse.ArgumentParser(description="Encrypted trainings of the blind protocol.")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/fedsdg_blind_secure.json"))
-    parser.add_argument("--part", choices=("whole", "wide", "parity", "paillier"), required=True)
+    parser.add_argument("--part", choices=PARTS, required=True)
     chosen = parser.parse_args(arguments)
     use_one_thread_each()
     whole: dict[str, Any] = {}

@@ -179,12 +179,17 @@ class FederatedSelector(SelectorMixin, BaseEstimator):
         return len(parties) > 0 and not hasattr(parties[0], "__len__")
 
     def _adopt_federation(self, federation):
-        """Names and number of features as if the federation's columns stood side by side."""
+        """Names and number of features, in the order of the table that was split if one was."""
         pairs = federation.feature_names
         names = [name for _, name in pairs]
         if len(set(names)) != len(names):
             names = [f"{party}.{name}" for party, name in pairs]
         self.feature_names_in_ = np.array(names, dtype=object)
+        if federation.setting == "vertical":
+            places = [
+                place for party in federation.tables for place in federation.column_order[party]
+            ]
+            self.feature_names_in_[places] = names
         self.n_features_in_ = len(names)
 
     def _checkpoints(self):
@@ -262,16 +267,19 @@ def _select_tables(federation, selected):
         for party, table in federation.tables.items()
         if selected.get(party)
     }
-    order = {
-        party: tuple(
-            position
-            for name, position in zip(
+    kept = {
+        party: [
+            place
+            for name, place in zip(
                 federation.tables[party].feature_names, federation.column_order[party], strict=True
             )
             if name in set(selected[party])
-        )
+        ]
         for party in tables
     }
+    # Places count from zero again: the selected columns are a table of their own.
+    places = sorted({place for own in kept.values() for place in own})
+    order = {party: tuple(places.index(place) for place in own) for party, own in kept.items()}
     return replace(federation, tables=tables, column_order=order)
 
 

@@ -15,7 +15,7 @@ from fedsift.data import Federation, Target
 from fedsift.data.federation import is_remote
 from fedsift.methods.fedsdg import messages
 from fedsift.methods.fedsdg.blind.costs import expect_blind
-from fedsift.methods.fedsdg.blind.messages import BlindParams
+from fedsift.methods.fedsdg.blind.params import BlindParams
 from fedsift.methods.fedsdg.layer_costs import layer_of
 from fedsift.methods.fedsdg.row_splits import validation_split
 from fedsift.methods.filter.costs import count_scores

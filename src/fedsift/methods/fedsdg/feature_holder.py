@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +12,9 @@ import torch
 
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
-from fedsift.errors import AlignmentError, ParameterError
+from fedsift.errors import ParameterError
 from fedsift.methods.fedsdg import messages
+from fedsift.methods.fedsdg.holding import GatedHolder, checked_batch
 from fedsift.methods.fedsdg.inputs import InputEncoder
 from fedsift.methods.fedsdg.layer import Numbers, OwnedLayer, starting_weights
 from fedsift.methods.fedsdg.layer_numbers import Integers
@@ -30,7 +30,6 @@ from fedsift.methods.fedsdg.split_network import MakeEmbedding
 from fedsift.methods.filter import label_holder as filters
 from fedsift.methods.filter import messages as filter_messages
 from fedsift.protocol import Network, PublicArray, handles
-from fedsift.protocol.resume import Resumable
 
 MAY_CHANGE = ("max_epochs",)
 """Settings that a resumed training may have others of: it may go on for longer."""
@@ -38,7 +37,7 @@ MAY_CHANGE = ("max_epochs",)
 _CONSTANT_START = 0.5
 
 
-class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_messages.SIGNALS):
+class FeatureHolder(GatedHolder, name=messages.FEATURE_HOLDER, signals=filter_messages.SIGNALS):
     """Owns columns, gates, an embedding network and the key of its part of the interactive layer.
 
     Parameters
@@ -74,7 +73,6 @@ class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_mess
         self._rng = np.random.default_rng(seeds[2])
         self._order = np.random.default_rng(seeds[3]).permutation(table.n_columns)
         self._blur_key = seeds[4]
-        self._gini: filters.FeatureHolder | None = None
         self._snapshots: dict[int, State] = {}
         self._rows: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._embedding: Integers = np.empty((0, 0), dtype=np.int64)
@@ -88,7 +86,6 @@ class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_mess
         self._has_layer = False
         self._pairwise = False
         self._refitting = False
-        self._gate_means: npt.NDArray[np.float64] | None = None
         if part is not None:
             self._take_part(part)
 
@@ -98,21 +95,7 @@ class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_mess
     async def start(self, ask: messages.TrainingStart, net: Network) -> messages.Ready:
         """Check the job against the own table and standardise on the training rows."""
         torch.set_num_threads(1)
-        n_rows = self._table.n_rows
-        rows = [part.array() for part in (ask.training, ask.validation)]
-        together = np.concatenate(rows)
-        if (
-            ask.n_rows != n_rows
-            or together.dtype != np.int64
-            or not np.array_equal(np.sort(together), np.arange(n_rows))
-        ):
-            raise AlignmentError(
-                f"The label holder has {ask.n_rows} rows and splits {len(together)} of them; this "
-                f"party has {n_rows}.",
-                "Vertical methods need the same rows in the same order at every party.",
-                "Align the parties by id first.",
-            )
-        training = self._rows = rows[0]
+        training = self._rows = self._agreed_rows(ask)[0]
         with self.clock("prepare"):
             self._encoder = InputEncoder.fit(self._table, training)
             self._data = PartData(self._encoder, self._table)
@@ -120,12 +103,6 @@ class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_mess
                 self._table.take(training), self._params.filter_params
             )
             self._new_part(np.full(self._table.n_columns, _CONSTANT_START))
-        if (ask.resume_from >= 0) != bool(self._saved):
-            raise ParameterError(
-                "The label holder continues a training, or begins one, and this party does not.",
-                "All parties continue from the same checkpoint.",
-                "Start this party with the directory it had before, or train again.",
-            )
         if self._saved:
             self._continue()
         return messages.Ready(self._table.n_columns)
@@ -134,21 +111,6 @@ class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_mess
     async def take_total(self, told: messages.TotalFeatures, net: Network) -> None:
         """Remember over how many gates the penalty is averaged."""
         self._n_features_of_all = max(told.n_features, self._table.n_columns)
-
-    @handles(filter_messages.Introduction)
-    async def offer(self, ask: filter_messages.Introduction, net: Network) -> filter_messages.Offer:
-        """Lines 1-2, by the filter."""
-        return await self._filter().offer(ask, net)
-
-    @handles(filter_messages.EncryptedLabels)
-    async def impurities(
-        self, ask: filter_messages.EncryptedLabels, net: Network
-    ) -> filter_messages.SealedScores:
-        """Lines 3-9, by the filter."""
-        with self.clock("evaluate"):
-            answer = await self._filter().answer(ask, net)
-        assert isinstance(answer, filter_messages.SealedScores)  # noqa: S101 - by its settings
-        return answer
 
     @handles(messages.GateStart)
     async def start_gates(self, told: messages.GateStart, net: Network) -> None:
@@ -214,20 +176,7 @@ class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_mess
         return self._embed(ask.rows, training=ask.training)
 
     def _embed(self, wanted: PublicArray, *, training: bool) -> messages.EncryptedBatch:
-        rows = wanted.array()
-        if (
-            rows.ndim != 1
-            or rows.dtype != np.int64
-            or not 1 <= len(rows) <= self._params.batch_size
-            or rows.min() < 0
-            or rows.max() >= self._table.n_rows
-        ):
-            raise ParameterError(
-                f"A batch of {rows.size} rows was asked for that this party does not have.",
-                f"1 to {self._params.batch_size} row numbers below {self._table.n_rows} are "
-                "needed.",
-                "Check that all parties run the same job.",
-            )
+        rows = checked_batch(wanted.array(), np.arange(self._table.n_rows), self._params.batch_size)
         with self.clock("train" if training else "predict"):
             reals = self._part.embed(self._data.batch(rows), training=training)
             self._embedding = self._params.numbers.embedding(reals)[:, self._used]
@@ -330,17 +279,7 @@ class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_mess
     @handles(messages.Chosen)
     async def take_choice(self, told: messages.Chosen, net: Network) -> None:
         """Remember which of the own features were chosen."""
-        numbers = np.array(told.features, dtype=np.int64)
-        if (
-            len(set(told.features)) != len(numbers)
-            or not np.isin(numbers, np.arange(self._table.n_columns)).all()
-        ):
-            raise ParameterError(
-                "The selection names features this party does not have.",
-                f"Feature numbers run from 0 to {self._table.n_columns - 1}.",
-                "Check that all parties run the same job.",
-            )
-        self._features = np.sort(self._order[numbers])
+        self._features = np.sort(self._order[self._chosen_numbers(told)])
 
     @handles(messages.Refit)
     async def refit(self, told: messages.Refit, net: Network) -> None:
@@ -358,15 +297,6 @@ class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_mess
         self._part = refitted_part(self._encoder, self._params, self._make, self._refit_seed)
         if self._saved.get("refitting"):
             self._continue_networks()
-
-    def facts(self) -> dict[str, Any]:
-        """What this party knows of its own columns; read only where its data is at home."""
-        names = self._table.feature_names
-        return {
-            "names": list(names),
-            "selected": [names[i] for i in self._features],
-            "gate_means": self._gate_means,
-        }
 
     def part_state(self) -> State:
         """This party's part of the finished model, for its own file."""
@@ -432,12 +362,3 @@ class FeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_mess
     def _new_part(self, gate_start: npt.NDArray[np.float64]) -> None:
         start = None if self._params.gates == "none" else gate_start
         self._part = LocalPart(self._encoder, start, self._params, self._make, self._seed)
-
-    def _filter(self) -> filters.FeatureHolder:
-        if self._gini is None:
-            raise ParameterError(
-                "Labels arrived before the training was announced.",
-                "TrainingStart comes first.",
-                "Check that all parties run the same version of fedsift.",
-            )
-        return self._gini

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.methods.fedsdg.layer_numbers import LayerNumbers
@@ -18,6 +19,20 @@ _UP = f"{FEATURE_HOLDER} -> {LABEL_HOLDER}"
 
 SMALLEST_BATCH = 16
 """Batches below this are not worth a step of their own."""
+
+
+def gini_settings(params: Any) -> filter_scores.Params:
+    """Settings of the Gini filter, from those of either protocol."""
+    return filter_scores.Params(
+        score="gini",
+        bins=params.bins,
+        min_bin_size=params.min_bin_size,
+        min_class_size=params.min_class_size,
+        disclose="scores",
+        scheme=params.scheme,
+        security_bits=params.security_bits,
+        seed=params.seed,
+    )
 
 
 @dataclass(frozen=True)
@@ -98,16 +113,7 @@ class Params:
     @property
     def filter_params(self) -> filter_scores.Params:
         """Settings of Algorithm 1, which is the Gini filter."""
-        return filter_scores.Params(
-            score="gini",
-            bins=self.bins,
-            min_bin_size=self.min_bin_size,
-            min_class_size=self.min_class_size,
-            disclose="scores",
-            scheme=self.scheme,
-            security_bits=self.security_bits,
-            seed=self.seed,
-        )
+        return gini_settings(self)
 
 
 @message(

@@ -17,7 +17,7 @@ from fedsift.methods.base import MethodSelector
 from fedsift.methods.execution import PreparedRun, execute, policies_for
 from fedsift.methods.fedsdg import model_files as files
 from fedsift.methods.fedsdg.blind import messages as blind_messages
-from fedsift.methods.fedsdg.blind.messages import BlindParams
+from fedsift.methods.fedsdg.blind.params import BlindParams
 from fedsift.methods.fedsdg.messages import messages_to_predict
 from fedsift.methods.fedsdg.permissions import one_owner, refuse_unnamed
 from fedsift.methods.fedsdg.settings import params_for

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedsift.errors import FileProblem
-from fedsift.methods.fedsdg.blind.messages import BlindParams
+from fedsift.methods.fedsdg.blind.params import BlindParams
 from fedsift.methods.fedsdg.messages import Params
 from fedsift.result import write_atomically
 

@@ -1,10 +1,17 @@
 """The blind protocol computes what open integers give, to one unit per shortened number."""
 
+import asyncio
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import seal
 
+from fedsift.crypto.products import between_two_bgv
+from fedsift.crypto.schemes import seal as schemes
 from fedsift.data import split_vertical
 from fedsift.engine import run_local
+from fedsift.methods.fedsdg.blind import tables
 from fedsift.methods.fedsdg.blind.numbers import (
     HIDDEN_BITS,
     INPUT_BITS,
@@ -14,6 +21,7 @@ from fedsift.methods.fedsdg.blind.numbers import (
     ring,
     shorten,
 )
+from fedsift.methods.fedsdg.blind.open_layer import OpenLayer
 from fedsift.methods.fedsdg.model import prepare_prediction
 from helpers.blind import params, repeated_openly, train
 from helpers.fedsdg import moons, parties
@@ -23,6 +31,19 @@ SMALL_LOSS = 0.003
 
 LOSS_TOLERANCE = 0.02
 """Relative difference of losses after a few dozen steps, each a unit off here and there."""
+
+OUTPUT_BOUND = 0.01
+"""Of outputs after 60 steps, in float64 and in the integers of the protocol."""
+
+
+def most_off(n_steps, scales, row_sum):
+    """Bound of a weight's error: in every step each row's gradient is off by half a unit of 2**-10.
+
+    All in one direction, times the inputs (``row_sum`` adds up their sizes over a batch), and 8
+    times as much with momentum. What earlier errors do to later gradients is left out: steps are
+    small enough to shrink it.
+    """
+    return n_steps * 8 * 2.0 ** -(scales.rate_bits + 11) * row_sum
 
 
 def losses(history):
@@ -130,6 +151,31 @@ def test_encrypted_and_plain_trainings_are_the_same_to_the_last_bit(
     assert np.array_equal(found[0][2], found[1][2])
 
 
+@pytest.fixture
+def small_ring(monkeypatch):
+    """Rings of 256 slots, which protect nothing: real ciphertexts that are soon full."""
+    few = 256
+    for module in (between_two_bgv, tables):
+        monkeypatch.setattr(module, "DEGREE", few)
+    monkeypatch.setitem(schemes.MAX_LEVELS, few, 3)
+    insecure = SimpleNamespace(tc128=seal.sec_level_type.none)
+    monkeypatch.setattr(schemes.seal, "sec_level_type", insecure)
+    return few
+
+
+def test_more_columns_than_slots_are_the_same_to_the_last_bit(small_ring):
+    n_features = small_ring + 10
+    federation = parties(*moons(n_rows=24, n_features=n_features), 1)
+    found = []
+    for scheme in ("bgv", "plain"):
+        settings = params(scheme=scheme, hidden=2, n_openings=1, n_blocks=1, n_settling=0)
+        outcome, nodes = train(federation, settings)
+        found.append((outcome.value.history, weights_of(nodes, federation)))
+    assert found[0][1].shape == (2, n_features)
+    assert found[0][0] == found[1][0]
+    assert np.array_equal(found[0][1], found[1][1])
+
+
 def predicted(tables, holder, parts, settings):
     """Probabilities of the rows of some tables, by the secure protocol."""
     protocol, _, nodes = prepare_prediction(tables, holder, parts, settings)
@@ -175,6 +221,56 @@ def test_shortened_shares_are_off_by_one_unit_at_most():
         # Rounding has no bias, so that steps do not drift.
         mean = float(np.mean(off - (exact % 2**bits) / 2.0**bits))
         assert abs(mean) < 0.01
+
+
+class RealNetwork:
+    """The network in float64, written once more from its formulas."""
+
+    def __init__(self, weights, n_outputs, rate):
+        self.weights, self.bias = weights, np.zeros((len(weights), 1))
+        self._signs, self._rate = output_signs(len(weights), n_outputs) / 4, rate
+        self._moves = [np.zeros_like(self.weights), np.zeros_like(self.bias)]
+
+    def outputs(self, inputs, gates):
+        self.hidden = (self.weights * gates) @ inputs.T + self.bias
+        return self._signs @ (self.hidden**2 / 4 + self.hidden / 2)
+
+    def train(self, inputs, gates, targets):
+        slopes = self._signs.T @ (self.outputs(inputs, gates) - targets) * (self.hidden + 1) / 2
+        for move, gradient in zip(
+            self._moves, (slopes @ inputs, slopes.sum(axis=1)[:, None]), strict=True
+        ):
+            move *= 7 / 8
+            move += self._rate * gradient
+        self.weights -= self._moves[0]
+        self.bias -= self._moves[1]
+
+
+N_STEPS = 60
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_many_steps_stay_within_the_stated_bound_of_real_numbers(n_outputs):
+    # Batches of 64 rows, gates drawn for each, a rate as the default one.
+    rng, scales, n_rows, n_features = np.random.default_rng(0), Scales(9), 256, 12
+    table = np.clip(np.rint(rng.normal(size=(n_rows, n_features)) * 256), -2045, 2045)
+    weights = np.rint(rng.normal(0.0, 0.06, (8, n_features)) * 2.0**scales.weights)
+    targets = rng.normal(0.0, 0.5, (n_outputs, n_rows))
+    features = np.arange(n_features)
+    integers = np.rint(targets * 2.0**scales.outputs)
+    fixed = OpenLayer(table, weights, integers, features, scales)
+    real = RealNetwork(weights / 2.0**scales.weights, n_outputs, 2.0**-scales.rate_bits)
+    inputs, start = table / 256, real.weights.copy()
+    for step in range(1, N_STEPS + 1):
+        rows = rng.choice(n_rows, 64, replace=False)
+        gates = rng.integers(0, 33, n_features)
+        asyncio.run(fixed.train(rows, gates, None, None))
+        real.train(inputs[rows], gates / 32, targets[:, rows])
+        off = np.abs(fixed.weights / 2.0**scales.weights - real.weights).max()
+        assert off <= most_off(step, scales, np.abs(inputs[rows]).sum(axis=0).max())
+    shown = fixed.outputs(np.arange(n_rows), np.full(n_features, 32)) / 2.0**scales.outputs
+    assert np.abs(shown - real.outputs(inputs, 1.0)).max() < OUTPUT_BOUND
+    assert np.abs(real.weights - start).max() > 100 * off  # it did learn
 
 
 def test_fixed_point_stays_close_to_real_numbers():

@@ -17,6 +17,7 @@ from fedsift.methods.fedsdg.blind.gates import Gates
 from fedsift.methods.fedsdg.blind.helper import HelperNetwork
 from fedsift.methods.fedsdg.blind.layer import SharedLayer
 from fedsift.methods.fedsdg.blind.numbers import ring
+from fedsift.methods.fedsdg.blind.params import most_openings
 from fedsift.methods.fedsdg.selector import FedSDGSelector
 from fedsift.protocol import MaskedArray, Policy, PublicArray
 from fedsift.protocol.message import NOTHING
@@ -390,8 +391,8 @@ def test_numbers_for_more_than_a_tenth_of_the_cells_are_not_opened(greedy):
 
 def test_own_columns_of_the_label_holder_do_not_pay_for_openings():
     # Ten thousand columns of its own would be cells enough for any number of openings.
-    assert wire.most_openings(1000, 5, 5) == 100
-    assert wire.most_openings(1000, 5, 5 + 10_000) == 1
+    assert most_openings(1000, 5, 5) == 100
+    assert most_openings(1000, 5, 5 + 10_000) == 1
 
 
 def test_a_feature_holder_checks_the_number_of_openings_for_itself(monkeypatch):

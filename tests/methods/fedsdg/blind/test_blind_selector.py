@@ -12,7 +12,7 @@ from fedsift.data import split_vertical
 from fedsift.errors import ParameterError
 from fedsift.methods.execution import execute
 from fedsift.methods.fedsdg.blind.gates import Gates, Judged, choose, selected_features
-from fedsift.methods.fedsdg.blind.label_holder import prepare_targets
+from fedsift.methods.fedsdg.blind.targets import prepare_targets
 from fedsift.methods.fedsdg.blind.training import BlindTraining
 from fedsift.methods.fedsdg.costs import expect_fedsdg
 from fedsift.methods.fedsdg.selector import FedSDGSelector

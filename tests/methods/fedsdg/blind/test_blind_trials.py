@@ -8,7 +8,7 @@ from fedsift.errors import ParameterError
 from fedsift.methods.fedsdg.blind import messages as wire
 from fedsift.methods.fedsdg.blind import settings
 from fedsift.methods.fedsdg.blind.label_holder import PROTOCOL
-from fedsift.methods.fedsdg.blind.messages import BlindParams, check_opened, most_trials
+from fedsift.methods.fedsdg.blind.params import BlindParams, check_opened, most_trials
 from fedsift.methods.fedsdg.blind.training import BlindTraining
 from fedsift.methods.fedsdg.selector import FedSDGSelector
 from helpers.blind import params, train

@@ -34,8 +34,8 @@ import numpy.typing as npt
 
 from fedsift.data import Federation, split_vertical
 from fedsift.lab.attacks.fedsdg.blind_views import BlindRecording, SharesOfRows, record_blind
-from fedsift.methods.fedsdg.blind.messages import BlindParams, most_blocks, most_openings
 from fedsift.methods.fedsdg.blind.numbers import FACTOR_SPREAD
+from fedsift.methods.fedsdg.blind.params import BlindParams, most_blocks, most_openings
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -334,7 +334,7 @@ def areas_of_labels(
         The party's own, in the order of its table.
     """
     rows = run.training
-    own, chosen, known = columns[rows], columns[rows][:, run.role(party)._selected], codes[rows]
+    own, chosen, known = columns[rows], columns[rows][:, run.role(party)._features], codes[rows]
     received = numbers_by_row(run.features[party], rows)
     strong = _main_parts(received, 5)
     guess: Callable[[Floats], float] = lambda points: labels_from(points, known, seed)  # noqa: E731

@@ -12,7 +12,7 @@ from fedsift.data import split_vertical
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.fedsdg import blind, techniques
 from fedsift.lab.attacks.fedsdg.blind_views import BlindRecording, record_blind
-from fedsift.methods.fedsdg.blind.messages import BlindParams
+from fedsift.methods.fedsdg.blind.params import BlindParams
 
 _VICTIM = "party-1"
 _ROWS, _COLUMNS = 90, 3

@@ -19,8 +19,8 @@ from fedsift.data import split_vertical
 from fedsift.lab.attacks.fedsdg.blind import squared_by_column
 from fedsift.lab.attacks.fedsdg.blind_views import BlindRecording, record_blind
 from fedsift.methods.fedsdg.blind.columns import START
-from fedsift.methods.fedsdg.blind.messages import BlindParams, most_blocks, most_openings
 from fedsift.methods.fedsdg.blind.numbers import FACTOR_SPREAD, MOMENTUM_BITS, output_signs
+from fedsift.methods.fedsdg.blind.params import BlindParams, most_blocks, most_openings
 
 Floats = npt.NDArray[np.float64]
 

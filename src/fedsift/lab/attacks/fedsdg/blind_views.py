@@ -17,8 +17,8 @@ from fedsift.lab.attacks.recording import Stage, make_curious
 from fedsift.methods.fedsdg.blind import label_holder as blind
 from fedsift.methods.fedsdg.blind import messages
 from fedsift.methods.fedsdg.blind.feature_holder import BlindFeatureHolder
-from fedsift.methods.fedsdg.blind.messages import BlindParams
 from fedsift.methods.fedsdg.blind.numbers import FACTOR_BITS, GATE_BITS
+from fedsift.methods.fedsdg.blind.params import BlindParams
 from fedsift.methods.fedsdg.blind.training import BlindTraining
 from fedsift.methods.fedsdg.row_splits import equal_batches
 from fedsift.protocol import handles

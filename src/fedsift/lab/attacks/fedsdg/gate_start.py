@@ -20,7 +20,7 @@ from fedsift.lab.attacks.fedsdg import blind
 from fedsift.lab.attacks.fedsdg.blind_views import record_blind
 from fedsift.lab.attacks.fedsdg.views import record
 from fedsift.lab.attacks.made_columns import area, made_table, solve_labels
-from fedsift.methods.fedsdg.blind.messages import BlindParams
+from fedsift.methods.fedsdg.blind.params import BlindParams
 from fedsift.methods.fedsdg.messages import Params
 
 _PARTY = "party-1"
@@ -59,7 +59,7 @@ def without_a_start(seed: int, n_columns: int = _COLUMNS) -> Trial:
     )
     run = record_blind(federation, params)
     rows, selected = run.training, np.zeros(n_columns)
-    selected[np.asarray(run.role(_PARTY)._selected)] = 1.0
+    selected[np.asarray(run.role(_PARTY)._features)] = 1.0
     solved = area(solve_labels(X[rows], selected, seed), y[rows])
     areas = blind.areas_of_labels(run, _PARTY, X, y, seed)
     found, alone = max(solved, areas["found"]), max(solved, areas["alone"])

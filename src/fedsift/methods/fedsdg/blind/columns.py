@@ -22,8 +22,8 @@ from fedsift.crypto.products.between_two import (
     TwoPartyOwner,
 )
 from fedsift.crypto.wire import Ciphertexts
-from fedsift.methods.fedsdg.blind.messages import BlindParams
 from fedsift.methods.fedsdg.blind.numbers import Floats, Moving, minus, ring
+from fedsift.methods.fedsdg.blind.params import BlindParams
 from fedsift.methods.fedsdg.blind.requests import Secrets
 from fedsift.methods.fedsdg.blind.tables import HeldTable, PartnerTable
 

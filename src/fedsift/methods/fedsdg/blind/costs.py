@@ -21,7 +21,7 @@ from fedsift.crypto.schemes.seal_seeded import seeded_bytes
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.data import Federation
 from fedsift.methods.fedsdg.blind import messages
-from fedsift.methods.fedsdg.blind.messages import BlindParams
+from fedsift.methods.fedsdg.blind.params import BlindParams
 from fedsift.methods.fedsdg.blind.tables import tiles, uses_at_once
 from fedsift.methods.fedsdg.messages import Chosen
 from fedsift.methods.fedsdg.row_splits import equal_batches

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from fedsift.crypto.products.between_two import (
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
-from fedsift.errors import AlignmentError, BadFrame, ParameterError
+from fedsift.errors import BadFrame, ParameterError
 from fedsift.methods.fedsdg.blind import messages, requests
 from fedsift.methods.fedsdg.blind.columns import (
     HeldColumns,
@@ -29,7 +28,6 @@ from fedsift.methods.fedsdg.blind.columns import (
     starting_weights,
 )
 from fedsift.methods.fedsdg.blind.helper import HelperNetwork
-from fedsift.methods.fedsdg.blind.messages import BlindParams, check_opened
 from fedsift.methods.fedsdg.blind.numbers import (
     input_integers,
     input_scale,
@@ -38,18 +36,21 @@ from fedsift.methods.fedsdg.blind.numbers import (
     secret_factors,
     shorten,
 )
+from fedsift.methods.fedsdg.blind.params import BlindParams, check_opened
+from fedsift.methods.fedsdg.holding import GatedHolder, checked_batch
 from fedsift.methods.fedsdg.inputs import InputEncoder
 from fedsift.methods.fedsdg.messages import Chosen
 from fedsift.methods.filter import label_holder as filters
 from fedsift.methods.filter import messages as filter_messages
 from fedsift.protocol import MaskedArray, Network, PublicArray, handles
-from fedsift.protocol.resume import Resumable
 
 MAY_CHANGE = ("n_openings", "n_settling", "trials", "n_blocks")
 """Settings that a resumed training may have others of: it may go on for longer."""
 
 
-class BlindFeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter_messages.SIGNALS):
+class BlindFeatureHolder(
+    GatedHolder, name=messages.FEATURE_HOLDER, signals=filter_messages.SIGNALS
+):
     """Owns columns and a share of their weights; sees shares and ciphertexts only.
 
     Parameters
@@ -78,7 +79,7 @@ class BlindFeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter
         self._params = params
         self._n_parties = n_parties
         self._part = part
-        self._gini: filters.FeatureHolder | None = None
+        self._gate_means = np.zeros(table.n_columns)
         self._mask_key = MaskingKey.generate()
         self._secrets: dict[str, bytes] = {}
         self._common = b""
@@ -94,7 +95,6 @@ class BlindFeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter
         self._n_openings = 0
         self._n_judged = 0
         self._n_features = 0
-        self._selected: Small = np.empty(0, dtype=np.int64)
         self._weights: Residues | None = None
         self._saved: State = {}
         if part is not None:
@@ -105,27 +105,7 @@ class BlindFeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter
     @handles(messages.BlindStart)
     async def start(self, ask: messages.BlindStart, net: Network) -> messages.BlindReady:
         """Check the job against the own table and standardise on the training rows."""
-        n_rows = self._table.n_rows
-        rows = [part.array() for part in (ask.training, ask.validation)]
-        together = np.concatenate(rows)
-        if (
-            ask.n_rows != n_rows
-            or together.dtype != np.int64
-            or not np.array_equal(np.sort(together), np.arange(n_rows))
-        ):
-            raise AlignmentError(
-                f"The label holder has {ask.n_rows} rows and splits {len(together)} of them; this "
-                f"party has {n_rows}.",
-                "Vertical methods need the same rows in the same order at every party.",
-                "Align the parties by id first.",
-            )
-        if (ask.resume_from >= 0) != bool(self._saved):
-            raise ParameterError(
-                "The label holder continues a training, or begins one, and this party does not.",
-                "All parties continue from the same checkpoint.",
-                "Start this party with the directory it had before, or train again.",
-            )
-        self._train_rows, self._judge_rows = rows
+        self._train_rows, self._judge_rows = self._agreed_rows(ask)
         self._resumed_from = ask.resume_from
         with self.clock("prepare"):
             self._gini = filters.FeatureHolder(
@@ -145,21 +125,6 @@ class BlindFeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter
             inputs[self._train_rows], self._n_parties, self._params.batch_size
         )
         self._inputs = input_integers(inputs, self._scale)
-
-    @handles(filter_messages.Introduction)
-    async def offer(self, ask: filter_messages.Introduction, net: Network) -> filter_messages.Offer:
-        """By the filter."""
-        return await self._filter().offer(ask, net)
-
-    @handles(filter_messages.EncryptedLabels)
-    async def impurities(
-        self, ask: filter_messages.EncryptedLabels, net: Network
-    ) -> filter_messages.SealedScores:
-        """By the filter."""
-        with self.clock("evaluate"):
-            answer = await self._filter().answer(ask, net)
-        assert isinstance(answer, filter_messages.SealedScores)  # noqa: S101 - by its settings
-        return answer
 
     @handles(messages.MaskKeyWanted)
     async def tell_mask_key(self, ask: messages.MaskKeyWanted, net: Network) -> messages.MaskKey:
@@ -292,23 +257,10 @@ class BlindFeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter
         return messages.ProductsMade(made)
 
     def _checked_rows(self, ask: messages.ProductsWanted) -> Small:
-        rows = ask.rows.array()
         allowed = np.arange(self._table.n_rows)
         if self._part is None:
             allowed = self._train_rows if ask.training else self._judge_rows
-        if (
-            rows.ndim != 1
-            or rows.dtype != np.int64
-            or not 1 <= len(rows) <= self._params.batch_size
-            or len(np.unique(rows)) != len(rows)
-            or not np.isin(rows, allowed).all()
-        ):
-            raise ParameterError(
-                f"A batch of {rows.size} rows was asked for that is not part of this step.",
-                f"1 to {self._params.batch_size} different rows of those agreed on are needed.",
-                "Check that all parties run the same job.",
-            )
-        return rows
+        return checked_batch(ask.rows.array(), allowed, self._params.batch_size)
 
     @handles(messages.OwnMasksWanted)
     async def tell_own_masks(self, ask: messages.OwnMasksWanted, net: Network) -> messages.OwnMasks:
@@ -471,31 +423,14 @@ class BlindFeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter
     @handles(Chosen)
     async def take_choice(self, told: Chosen, net: Network) -> None:
         """Remember which of the own features were chosen."""
-        numbers = np.array(told.features, dtype=np.int64)
-        if (
-            len(set(told.features)) != len(numbers)
-            or not np.isin(numbers, np.arange(self._table.n_columns)).all()
-        ):
-            raise ParameterError(
-                "The selection names features this party does not have.",
-                f"Feature numbers run from 0 to {self._table.n_columns - 1}.",
-                "Check that all parties run the same job.",
-            )
-        self._chosen = np.sort(numbers)
-        self._selected = np.sort(self._order[numbers])
+        self._chosen = np.sort(self._chosen_numbers(told))
+        self._features = np.sort(self._order[self._chosen])
+        # Open or closed is all that an owner learns.
+        self._gate_means = np.isin(np.arange(self._table.n_columns), self._features).astype(
+            np.float64
+        )
 
     # Files and facts
-
-    def facts(self) -> dict[str, Any]:
-        """What this party knows of its own columns; read only where its data is at home."""
-        names = self._table.feature_names
-        open_ones = np.zeros(len(names))
-        open_ones[self._selected] = 1.0
-        return {
-            "names": list(names),
-            "selected": [names[i] for i in self._selected],
-            "gate_means": open_ones,
-        }
 
     @property
     def column_order(self) -> Small:
@@ -556,21 +491,10 @@ class BlindFeatureHolder(Resumable, name=messages.FEATURE_HOLDER, signals=filter
         return np.stack([masks_modulo(secret, context, shape, prime) for prime in moduli()])
 
     def _held(self) -> HeldColumns:
-        if self._columns is None:
-            raise requests.too_early("BlindKeys")
-        return self._columns
+        return requests.present(self._columns, "BlindKeys")
 
     def _helping(self) -> HelperNetwork:
-        if self._network is None:
-            raise requests.too_early("BlindKeys with this party as the helper")
-        return self._network
+        return requests.present(self._network, "BlindKeys with this party as the helper")
 
     def _owning(self) -> HelperWeights:
-        if self._others is None:
-            raise requests.too_early("BlindKeys with columns of the label holder")
-        return self._others
-
-    def _filter(self) -> filters.FeatureHolder:
-        if self._gini is None:
-            raise requests.too_early("BlindStart")
-        return self._gini
+        return requests.present(self._others, "BlindKeys with columns of the label holder")

@@ -14,7 +14,6 @@ from fedsift.crypto.products.between_two_plain import small_product
 from fedsift.crypto.wire import Ciphertexts
 from fedsift.errors import ParameterError
 from fedsift.methods.fedsdg.blind.columns import cancelling
-from fedsift.methods.fedsdg.blind.messages import SMALLEST_BLOCK, BlindParams
 from fedsift.methods.fedsdg.blind.numbers import (
     HIDDEN_BITS,
     Moving,
@@ -24,6 +23,7 @@ from fedsift.methods.fedsdg.blind.numbers import (
     shifted,
     shorten,
 )
+from fedsift.methods.fedsdg.blind.params import SMALLEST_BLOCK, BlindParams
 
 
 class HelperNetwork:

@@ -45,7 +45,6 @@ from fedsift.methods.fedsdg.blind.columns import (
     sums_by_feature,
 )
 from fedsift.methods.fedsdg.blind.helper import outputs_of
-from fedsift.methods.fedsdg.blind.messages import BlindParams
 from fedsift.methods.fedsdg.blind.numbers import (
     HIDDEN_BITS,
     Floats,
@@ -57,6 +56,7 @@ from fedsift.methods.fedsdg.blind.numbers import (
     shifted,
     shorten,
 )
+from fedsift.methods.fedsdg.blind.params import BlindParams
 from fedsift.methods.fedsdg.blind.requests import Secrets
 from fedsift.methods.fedsdg.row_splits import equal_batches
 from fedsift.protocol import MaskedArray, Network, PublicArray

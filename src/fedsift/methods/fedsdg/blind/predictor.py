@@ -18,9 +18,10 @@ from fedsift.data.table import PartyTable
 from fedsift.methods.fedsdg.blind import messages
 from fedsift.methods.fedsdg.blind.feature_holder import BlindFeatureHolder
 from fedsift.methods.fedsdg.blind.layer import SharedLayer
-from fedsift.methods.fedsdg.blind.messages import PREDICTION, BlindParams
+from fedsift.methods.fedsdg.blind.messages import PREDICTION
 from fedsift.methods.fedsdg.blind.numbers import Floats, input_integers, ring
 from fedsift.methods.fedsdg.blind.open_layer import OpenLayer
+from fedsift.methods.fedsdg.blind.params import BlindParams
 from fedsift.methods.fedsdg.inputs import InputEncoder
 from fedsift.methods.fedsdg.rows_to_predict import check_rows, party_missing
 from fedsift.protocol import DrivingRole, Network, Protocol, RemoteRole, Role

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from fedsift.errors import ParameterError
 from fedsift.protocol import MaskedArray
 
 SECRET_BYTES = 32
+
+T = TypeVar("T")
 
 
 class Secrets:
@@ -55,13 +58,15 @@ def unwrap(secret: bytes, wrapped: MaskedArray) -> bytes:
     return bytes(((numbers - stream) % 256).astype(np.uint8))
 
 
-def too_early(needed: str) -> ParameterError:
-    """A step that needs another one first."""
-    return ParameterError(
-        "A step of the training was asked for before it was prepared.",
-        f"{needed} comes first.",
-        "Check that all parties run the same version of fedsift.",
-    )
+def present(part: T | None, needed: str) -> T:
+    """A part of this party that some message makes; refuses a step that comes before it."""
+    if part is None:
+        raise ParameterError(
+            "A step of the training was asked for before it was prepared.",
+            f"{needed} comes first.",
+            "Check that all parties run the same version of fedsift.",
+        )
+    return part
 
 
 def too_often(n_openings: int) -> ParameterError:

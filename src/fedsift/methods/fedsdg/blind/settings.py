@@ -11,7 +11,7 @@ from fedsift.errors import ParameterError
 from fedsift.methods.base import number_or_auto
 from fedsift.methods.checks import class_minimum
 from fedsift.methods.execution import policies_for
-from fedsift.methods.fedsdg.blind.messages import (
+from fedsift.methods.fedsdg.blind.params import (
     BlindParams,
     check_opened,
     fewest_to_validate,

@@ -32,8 +32,8 @@ from fedsift.methods.fedsdg.blind.gates import (
     gate_integers,
     selected_features,
 )
-from fedsift.methods.fedsdg.blind.messages import BlindParams
 from fedsift.methods.fedsdg.blind.numbers import GATE_BITS, Floats
+from fedsift.methods.fedsdg.blind.params import BlindParams
 from fedsift.methods.fedsdg.row_splits import equal_batches
 from fedsift.protocol import Network
 
