@@ -109,6 +109,9 @@ class CuriousAggregator(Aggregator):
         self.rankings += [batch.orders[run]._order.copy() for run in runs]
 
 
+PAPER = {"strategy": "group-testing", "design": "separate", "keep_own": False}
+"""The paper's way, in which the leader decrypts distances."""
+
 CURIOUS = {Leader: CuriousLeader, Aggregator: CuriousAggregator}
 
 
