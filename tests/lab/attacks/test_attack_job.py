@@ -110,7 +110,6 @@ def test_overlapping_groups_of_a_job_are_solved_and_that_is_declared():
     X, y = columns(60, 4)
     settings = {"strategy": "shapley", "n_groups": 20, "policy": PAIRING}
     selector = fs.VFPSSelector(
-        strategy="group-testing",
         design="separate",
         keep_own=False,
         n_queries=10,

@@ -25,6 +25,12 @@ Who learns what
                participants' distances away. They are refused unless every participant's policy
                names ``paired-groups``.
 
+By default (``design="scores"``, see :mod:`fedsift.methods.vfps.score_asker`) the leader reads no
+distance. The aggregator reads distances summed over two or more parties between unnamed rows,
+shuffled anew for every query and group, with marks for the query's label; the leader reads means
+over all queries, rounded to what one query can change. Excluded there too: the aggregator together
+with a participant or the leader, who know the order of the rows. What follows is the paper's way.
+
 Algorithm 1, line by line
   keys   leader only                          Leader._introduce
   G      groups                               vfps_search

@@ -48,7 +48,10 @@ class QueryDraw(Message, frozen=True):
     n_queries: int
 
 
-@message(flow="aggregator -> leader", reveals="nothing: the random number of the query rows")
+@message(
+    flow="aggregator -> leader",
+    reveals="query-rows: the random number of the query rows, which say nothing of the data",
+)
 class Drawn(Message, frozen=True):
     """The leader's copy; it cannot choose the queries."""
 
@@ -83,7 +86,8 @@ class ListsWanted(Message, frozen=True):
 
 @message(
     flow="aggregator -> participant",
-    reveals="nothing: asks for masked distances, and says over which group they will be summed",
+    reveals="test-groups: over which groups the receiver's distances are summed",
+    about="leader",
 )
 class ListPartsWanted(Message, frozen=True):
     """Send shuffled parts of the distances of some queries, masked for a sum over the members."""
