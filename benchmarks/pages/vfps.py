@@ -136,7 +136,7 @@ def training(results: dict) -> str:
     """Selection and secure training, timed in one run."""
     rows = [
         [
-            f"{row['rows']:,} rows, {row['classes']} classes, {row['epochs']} epochs",
+            f"{row['rows']:,} rows, {row['classes']} classes, {row['epochs']} epoch{'s' * (row['epochs'] > 1)}",
             *(
                 f"{row[what]['processor_seconds']:.1f} / {row[what]['megabytes']:.0f}"
                 for what in ("selection", "training")

@@ -16,6 +16,7 @@ from fedsift.methods.fpso.local_search import Params
 from fedsift.methods.vfps.vector_costs import vectors_of
 from helpers.fedsdg import PAPER
 from helpers.vfps import PAIRING
+from helpers.vfps import PAPER as BY_SUMS
 
 TYPICAL_RATES = Rates(TYPICAL)
 
@@ -80,9 +81,7 @@ EXACT = {
     "interaction": (fs.InteractionSelector(n_features_to_select=3), vertical(200, 12)),
     "participants": (
         fs.VFPSSelector(
-            strategy="group-testing",
-            design="separate",
-            keep_own=False,
+            **BY_SUMS,
             n_participants=2,
             n_queries=40,
             n_groups=4,
@@ -137,9 +136,7 @@ EXACT = {
     ),
     "participants in the clear": (
         fs.VFPSSelector(
-            strategy="group-testing",
-            design="separate",
-            keep_own=False,
+            **BY_SUMS,
             n_participants=2,
             n_queries=40,
             n_groups=4,
@@ -162,9 +159,7 @@ EXACT = {
     ),
     "participants under Paillier": (
         fs.VFPSSelector(
-            strategy="group-testing",
-            design="separate",
-            keep_own=False,
+            **BY_SUMS,
             n_participants=2,
             n_queries=12,
             n_groups=3,

@@ -80,8 +80,8 @@ def main() -> None:
     """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--epochs", type=int, default=1)
     given = parser.parse_args()
     given.out.write_text(json.dumps(measure(given.rows, given.epochs), indent=1) + "\n")
 
