@@ -71,15 +71,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.masking import MaskingKey
-from fedsift.crypto.shuffle import SecretOrder, deal, new_secret
+from fedsift.crypto.shuffle import SecretOrder, new_secret
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.methods.vfps import blinding, messages, search
 from fedsift.methods.vfps.aggregator import Aggregator, Participant
 from fedsift.methods.vfps.candidates import CandidateBook, ScoreBook, too_few_rows
-from fedsift.methods.vfps.distances import Params, check_size, most_distances
+from fedsift.methods.vfps.distances import Params, most_distances
 from fedsift.methods.vfps.fagin import FIRST_BLOCK, stop_depth
 from fedsift.methods.vfps.knn_mi import Alike, neighbours_wanted, term
 from fedsift.methods.vfps.messages import divided
@@ -214,19 +213,12 @@ class Leader(
 
     async def _introduce(self, net: Network) -> None:
         """Make keys, and deal the secret of the shuffles under pairwise keys."""
-        names = net.members("participant")
-        hello = messages.Introduction(
-            self._n_rows, len(names), self._params.k, self._params.strategy
-        )
-        replies = await net.ask("participant", hello, messages.Joined)
-        key, secrets = MaskingKey.generate(), {}
-        sizes = {name: reply.size_bits for name, reply in zip(names, replies, strict=True)}
-        for name, reply in zip(names, replies, strict=True):
-            with errors_belong_to(name, "Introduction", 1):
-                check_size(reply.size_bits)
-                sealed = deal(self._secret, key, net, name, reply.key)
-            own = key.announce(net, [name])
-            secrets[name] = messages.SharedSecret(own, sealed, self._owner.keys)
+        dealt = await self._dealt(self._secret, net)
+        sizes = {name: size for name, (size, _, _) in dealt.items()}
+        secrets = {
+            name: messages.SharedSecret(key, sealed, self._owner.keys)
+            for name, (_, key, sealed) in dealt.items()
+        }
         await net.tell("participant", secrets)
         sizes.pop(self._own or "", None)
         most = most_distances(sizes.values(), self._n_rows)

@@ -18,17 +18,19 @@ import numpy.typing as npt
 
 from fedsift.crypto.masking import MaskingKey
 from fedsift.crypto.shuffle import SecretOrder, deal, new_secret
+from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.methods.vfps import score_lists
 from fedsift.methods.vfps import score_messages as messages
-from fedsift.methods.vfps.distances import Distances, Params
+from fedsift.methods.vfps.distances import Distances, Params, check_size
 from fedsift.methods.vfps.knn_mi import Alike, Estimate, estimate
 from fedsift.methods.vfps.messages import Introduction, Joined
 from fedsift.methods.vfps.score_search import Pair, search_scores
 from fedsift.methods.vfps.search import Found, Group, Players
 from fedsift.protocol import Network, PublicArray
 from fedsift.protocol.resume import ResumableDriver
+from fedsift.protocol.role import errors_belong_to
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -92,17 +94,12 @@ class ScoreAsker(ResumableDriver):
 
     async def _begin_scores(self, net: Network) -> None:
         """Deal the secret, then have the queries drawn from it and the aggregator's number."""
-        params, names = self._params, net.members("participant")
-        hello = Introduction(self._n_rows, len(names), params.k, params.strategy)
-        replies = await net.ask("participant", hello, Joined)
-        key, secret = MaskingKey.generate(), new_secret()
-        dealt = {
-            name: messages.ShuffleSecret(
-                key.announce(net, [name]), deal(secret, key, net, name, reply.key)
-            )
-            for name, reply in zip(names, replies, strict=True)
+        params, secret = self._params, new_secret()
+        dealt = await self._dealt(secret, net)
+        sent = {
+            name: messages.ShuffleSecret(key, sealed) for name, (_, key, sealed) in dealt.items()
         }
-        await net.tell("participant", dealt)
+        await net.tell("participant", sent)
         wanted = min(params.n_queries, self._n_rows)
         opening = messages.ScoreOpening(self._n_rows, wanted, self.given)
         number = (await net.ask("aggregator", opening, messages.Drawn))[0].number
@@ -111,6 +108,20 @@ class ScoreAsker(ResumableDriver):
             self._queries = score_lists.draw_queries(
                 secret, number, params.query_seed, self._n_rows, wanted
             )
+
+    async def _dealt(
+        self, secret: bytes, net: Network
+    ) -> dict[str, tuple[int, PublicKeys, Ciphertexts]]:
+        """Begin the job: every participant's announced size, and the secret sealed for it."""
+        names, dealt = net.members("participant"), {}
+        hello = Introduction(self._n_rows, len(names), self._params.k, self._params.strategy)
+        replies, key = await net.ask("participant", hello, Joined), MaskingKey.generate()
+        for name, reply in zip(names, replies, strict=True):
+            with errors_belong_to(name, "Introduction", 1):
+                check_size(reply.size_bits)
+                sealed = deal(secret, key, net, name, reply.key)
+            dealt[name] = (reply.size_bits, key.announce(net, [name]), sealed)
+        return dealt
 
     async def _tell_own(self, net: Network) -> Estimate:
         """Score the own columns alone, on the same lists."""
