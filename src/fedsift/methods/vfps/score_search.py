@@ -76,17 +76,13 @@ async def forward(params: Params, players: Players, ask: Ask) -> Found:
         if ended or not able:
             for group, more in steps.items():
                 importances |= dict.fromkeys(more, gains[group])
-                entry = entry_of(group, gains[group], step="left out", gain=gains[group])
+                entry = entry_of(group, total + gains[group], step="left out", gain=gains[group])
                 history.append({"participant": more[0], **entry})
             break
         best = max(able, key=lambda g: gains[g].value / params.price_of(steps[g]))
         for name in steps[best]:
             importances[name] = _divided(gains[best], len(steps[best]))
-        total = Estimate(
-            total.value + gains[best].value,
-            math.hypot(total.standard_error, gains[best].standard_error),
-            gains[best].n_queries,
-        )
+        total += gains[best]
         chosen = (*chosen, *steps[best])
         history.append(entry_of(best, total, step="add", gain=gains[best]))
     return Found(chosen, {n: importances[n] for n in players.names}, tuple(history))
@@ -106,15 +102,16 @@ async def shapley(params: Params, players: Players, rng: np.random.Generator, as
                 for start, end in itertools.pairwise(ends)
             ]
     gains = await ask([pair for pair, _ in steps])
-    for pair, more in steps:
+    worth: dict[Group, Estimate] = {(): Estimate(0.0, 0.0, 0)}
+    history: dict[Group, dict[str, Any]] = {}
+    for (group, base), more in steps:
+        gain = gains[group, base]
+        worth[group] = worth[base] + gain  # an order goes from nobody to everybody
+        history[group] = entry_of(group, worth[group], gain=gain)
         for name in more:
-            shares[name].append(_divided(gains[pair], len(more)))
+            shares[name].append(_divided(gain, len(more)))
     importances = {name: mean_of(some) for name, some in shares.items()}
-    history = tuple(
-        entry_of(pair[0], gains[pair], gain=gains[pair])
-        for pair in dict.fromkeys(p for p, _ in steps)
-    )
-    return Found(_best(params, importances), importances, history)
+    return Found(_best(params, importances), importances, tuple(history.values()))
 
 
 def mean_of(some: Sequence[Estimate]) -> Estimate:
