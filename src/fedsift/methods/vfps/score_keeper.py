@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.randomness import random_integers
+from fedsift.crypto.modular import random_integers
 from fedsift.errors import UndeclaredFlow
 from fedsift.methods.vfps import score_lists
 from fedsift.methods.vfps import score_messages as messages
