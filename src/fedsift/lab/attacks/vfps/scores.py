@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from fedsift.data import Federation, split_vertical
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.recording import Stage, recorded_fit
 from fedsift.lab.attacks.vfps import techniques
+from fedsift.lab.attacks.vfps.techniques import CuriousAggregator
 from fedsift.methods.vfps import leader as vfps
 from fedsift.methods.vfps import score_lists
 from fedsift.methods.vfps import score_messages as messages
@@ -26,27 +27,9 @@ from fedsift.methods.vfps.selector import VFPSSelector
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
+_MOST_LISTS = 20
 _COPIES = 200
 """So often an attacker repeats its own column, and drowns those of its partner."""
-
-
-class ListKeeper(techniques.CuriousAggregator):
-    """Follows the protocol and keeps the lists it reads, with their marks."""
-
-    lists: list[tuple[int, Integers, npt.NDArray[np.bool_]]]
-
-    def watch(self) -> None:
-        """Start keeping notes."""
-        super().watch()
-        self.lists = []
-
-    async def _sums(self, members: Any, ask: Any, lengths: Sequence[int], net: Any) -> Any:
-        sums = await super()._sums(members, ask, lengths, net)
-        ends = np.cumsum(lengths)[:-1]
-        marks = ask.alike.array().astype(bool)
-        pairs = zip(np.split(sums, ends), np.split(marks, ends), strict=True)
-        self.lists += [(ask.first + i, part, alike) for i, (part, alike) in enumerate(pairs)]
-        return sums
 
 
 class MarkingLeader(vfps.Leader):
@@ -87,16 +70,16 @@ def _matched(variant: str, seed: int) -> Trial:
     """Subtract the own distances, which are known, from sums of the same rank and label."""
     stage = _fit(
         _bank_and_partner(seed, 80, copies=_COPIES), seed,
-        {Aggregator: ListKeeper}, scaling="columns",
+        {Aggregator: CuriousAggregator}, scaling="columns",
     )  # fmt: skip
     (leader,) = stage.roles(vfps.Leader).values()
     parts = stage.roles(Participant)
-    (keeper,) = stage.roles(ListKeeper).values()
+    (keeper,) = stage.roles(CuriousAggregator).values()
     lists = [(i, np.sort(v), 0) for i, v in enumerate(_numbers_of(stage, "bank"))]
     if variant == UNPROTECTED:
         lists = [
             (n, np.sort(sums[same == mark]), mark)
-            for n, sums, same in keeper.lists
+            for _, n, sums, same in keeper.lists
             for mark in (0, 1)
         ]
     guesses, truths = [], []
@@ -117,12 +100,12 @@ def _matched(variant: str, seed: int) -> Trial:
 def _isolated(variant: str, seed: int) -> Trial:
     """With marks of its own making the leader asks about one query, and reads its count."""
     federation = _bank_and_partner(seed, 80)
-    twins = {vfps.Leader: MarkingLeader, Aggregator: ListKeeper}
+    twins = {vfps.Leader: MarkingLeader, Aggregator: CuriousAggregator}
     with _replaced("rounded_mean", _exact_mean if variant == UNPROTECTED else None):
         stage = _fit(federation, seed, twins)
     (leader,) = stage.roles(MarkingLeader).values()
-    (keeper,) = stage.roles(ListKeeper).values()
-    _, sums, alike = keeper.lists[0]
+    (keeper,) = stage.roles(CuriousAggregator).values()
+    _, _, sums, alike = keeper.lists[0]
     (gain,) = _numbers_of(stage, "bank")[0]
     base, n = keeper._terms[()], len(leader._queries)
     k, true = leader._params.k, score_lists.worth(sums, alike, leader._params.k, likelihood=False)
@@ -138,28 +121,34 @@ def _exact_mean(values: Floats, reach: float) -> Estimate:  # noqa: ARG001
     return Estimate(float(np.nanmean(values)), 0.0, len(values))
 
 
-def linked_queries(lists: Sequence[tuple[int, Integers, Any]]) -> Iterator[tuple[int, int, int]]:
-    """Pairs of queries whose lists have one number in common, and that number."""
-    for i, (first, some, _) in enumerate(lists):
-        for second, others, _ in lists[i + 1 :]:
+def share_lined_up(stage: Stage) -> float | None:
+    """Share of pairs of queries whose summed distance the aggregator has; None without lists.
+
+    Two lists of one group that have a single number in common are taken to share that distance.
+    """
+    (keeper,) = stage.roles(CuriousAggregator).values()
+    (leader,) = stage.roles(vfps.Leader).values()
+    queries, parties = leader._queries, stage.roles(Participant)
+    group = keeper.lists[0][0] if keeper.lists else ()
+    lists = [one for one in keeper.lists if one[0] == group][:_MOST_LISTS]
+    right = []
+    for i, (_, first, some, _) in enumerate(lists):
+        for _, second, others, _ in lists[i + 1 :]:
             common = np.intersect1d(some, others)
-            if len(common) == 1:
-                yield first, second, int(common[0])
+            true = sum(
+                int(parties[name]._part(int(queries[first]))[queries[second]]) for name in group
+            )
+            right.append(len(common) == 1 and int(common[0]) == true)
+    return float(np.mean(right)) if right else None
 
 
 def _lined_up(variant: str, seed: int) -> Trial:
     """Lists of two queries have the distance between them in common: pairwise distances follow."""
     with _replaced("left_out", _only_itself if variant == UNPROTECTED else None):
-        stage = _fit(_bank_and_partner(seed, 60), seed, {Aggregator: ListKeeper}, n_queries=20)
-    (keeper,) = stage.roles(ListKeeper).values()
-    (leader,) = stage.roles(vfps.Leader).values()
-    roles = list(stage.roles(Participant).values())
-    queries = leader._queries.tolist()
-    right = sum(
-        sum(int(role._part(queries[i])[queries[j]]) for role in roles) == value
-        for i, j, value in linked_queries(keeper.lists)
-    )
-    return Trial(right / (len(queries) * (len(queries) - 1) / 2), 0.0, *stage.told)
+        stage = _fit(
+            _bank_and_partner(seed, 60), seed, {Aggregator: CuriousAggregator}, n_queries=20
+        )
+    return Trial(share_lined_up(stage) or 0.0, 0.0, *stage.told)
 
 
 def _only_itself(number: int, n_queries: int) -> Integers:  # noqa: ARG001

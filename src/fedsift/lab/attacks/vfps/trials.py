@@ -99,6 +99,10 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
     ((party, leader),) = stage.roles(vfps.Leader).items()
     views, told = views_of(stage), stage.told
     matrices = {name: role._matrix for name, role in stage.roles(Participant).items()}
+    lined_up = scores.share_lined_up(stage)
+    if lined_up is not None:
+        yield "query-distances", vfps.AGGREGATOR, Trial(lined_up, 0.0, *told)
+        return
     if views:
         yield "distance-solving", party, Trial(solved_share(views), 0.0, *told)
     others = {name: m[:, 0] for name, m in matrices.items() if name != leader._own}
