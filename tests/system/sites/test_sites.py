@@ -125,8 +125,7 @@ class TestVertical:
         assert here.selected == plain(job).selected
 
     def test_vfps(self):
-        # Queries differ from run to run, and so would the groups of a greedy search.
-        job = vertical("vfps", FOUR, n_participants=2, n_queries=40, strategy="individual")
+        job = vertical("vfps", FOUR, n_participants=2, n_queries=40)
         homes = columns_homes(job)
 
         here = run_joint(job, homes)
