@@ -24,6 +24,13 @@ from fedsift.data import split_horizontal, split_vertical
 from fedsift.methods.registry import method_named
 from fedsift.methods.vfps.messages import MESSAGES
 
+_BY_SUMS: dict[str, Any] = {
+    "strategy": "group-testing",
+    "design": "separate",
+    "keep_own": False,
+}
+"""VF-PS as in the paper."""
+
 TIME_BAR = 1.5
 BYTES_BAR = 1.1
 
@@ -66,7 +73,8 @@ JOBS = (
     _job("filter f, regression", "filter", 2500, 48, 2, classes=0, score="f"),
     _job("filter mi, horizontal", "filter", 30_000, 80, 4, horizontal=True, score="mi"),
     _job("interaction", "interaction", 1500, 30, 3, n_features_to_select=6),
-    _job("vfps, separate groups", "vfps", 5000, 30, 5, n_participants=2, n_queries=300),
+    _job("vfps, scores", "vfps", 5000, 30, 5, n_participants=2, n_queries=300),
+    _job("vfps, separate groups", "vfps", 5000, 30, 5, n_participants=2, n_queries=300, **_BY_SUMS),
     _job(
         "vfps, shared groups",
         "vfps",
@@ -76,7 +84,7 @@ JOBS = (
         n_participants=2,
         n_queries=40,
         n_groups=8,
-        design="shared",
+        **_BY_SUMS | {"design": "shared"},
         policy=_ALLOWING,
     ),
     _job("dcfs", "dcfs", 2400, 100, 3, horizontal=True),
@@ -89,7 +97,17 @@ UNUSUAL = (
     _job(
         "interaction, plain", "interaction", 2000, 30, 2, n_features_to_select=6, security="plain"
     ),
-    _job("vfps, Paillier", "vfps", 2500, 20, 4, n_participants=2, n_queries=80, he="paillier"),
+    _job(
+        "vfps, Paillier",
+        "vfps",
+        2500,
+        20,
+        4,
+        n_participants=2,
+        n_queries=80,
+        he="paillier",
+        **_BY_SUMS,
+    ),
     _job(
         "fedsdg, Paillier",
         "fedsdg",

@@ -16,6 +16,7 @@ from fedsift.methods.fpso.local_search import Params
 from fedsift.methods.vfps.vector_costs import vectors_of
 from helpers.fedsdg import PAPER
 from helpers.vfps import PAIRING
+from helpers.vfps import PAPER as BY_SUMS
 
 TYPICAL_RATES = Rates(TYPICAL)
 
@@ -85,11 +86,23 @@ EXACT = {
     ),
     "stepwise over rows": (fs.StepwiseSelector(n_features_to_select=3), horizontal(300, 5)),
     "participants": (
-        fs.VFPSSelector(n_participants=2, n_queries=40, n_groups=4),
+        fs.VFPSSelector(
+            **BY_SUMS,
+            n_participants=2,
+            n_queries=40,
+            n_groups=4,
+        ),
         vertical(400, 8, 4),
     ),
     "participants, greedy": (
-        fs.VFPSSelector(n_participants=2, n_queries=10, strategy="greedy", policy=PAIRING),
+        fs.VFPSSelector(
+            design="separate",
+            keep_own=False,
+            n_participants=2,
+            n_queries=10,
+            strategy="greedy",
+            policy=PAIRING,
+        ),
         vertical(300, 8, 4),
     ),
     "anchors": (fs.DCFSSelector(n_features_to_select=3), horizontal(120, 12)),
@@ -123,12 +136,24 @@ EXACT = {
         fs.InteractionSelector(n_features_to_select=3, security="plain"),
         vertical(200, 12),
     ),
+    "scores of participants": (
+        fs.VFPSSelector(n_participants=2, n_queries=40),
+        vertical(400, 8, 4),
+    ),
     "participants in the clear": (
-        fs.VFPSSelector(n_participants=2, n_queries=40, n_groups=4, security="plain"),
+        fs.VFPSSelector(
+            **BY_SUMS,
+            n_participants=2,
+            n_queries=40,
+            n_groups=4,
+            security="plain",
+        ),
         vertical(400, 8, 4),
     ),
     "shared groups in the clear": (
         fs.VFPSSelector(
+            strategy="group-testing",
+            keep_own=False,
             n_participants=2,
             n_queries=60,
             n_groups=4,
@@ -139,11 +164,19 @@ EXACT = {
         vertical(300, 8, 4),
     ),
     "participants under Paillier": (
-        fs.VFPSSelector(n_participants=2, n_queries=12, n_groups=3, he="paillier"),
+        fs.VFPSSelector(
+            **BY_SUMS,
+            n_participants=2,
+            n_queries=12,
+            n_groups=3,
+            he="paillier",
+        ),
         vertical(200, 8, 4),
     ),
     "participants under Paillier, greedy": (
         fs.VFPSSelector(
+            design="separate",
+            keep_own=False,
             n_participants=2,
             n_queries=3,
             strategy="greedy",

@@ -28,7 +28,17 @@ def federation():
         (fs.FilterSelector(n_features_to_select=2), 27.0),
         (fs.FilterSelector(n_features_to_select=2, he="paillier"), 26.0),
         (fs.InteractionSelector(n_features_to_select=2), 26.0),
-        (fs.VFPSSelector(n_participants=2, n_queries=6, n_groups=4), 26.0),
+        (
+            fs.VFPSSelector(
+                strategy="group-testing",
+                design="separate",
+                keep_own=False,
+                n_participants=2,
+                n_queries=6,
+                n_groups=4,
+            ),
+            26.0,
+        ),
     ],
 )
 def test_an_encrypted_run_states_its_distance(selector, least, tmp_path):

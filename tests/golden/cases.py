@@ -212,7 +212,15 @@ PAIRED = PLAIN | {
         "min_security_bits": 0,
     }
 }
-VFPS = {"n_participants": 2, "n_queries": 4, "n_groups": 6}
+VFPS = {
+    "n_participants": 2,
+    "n_queries": 4,
+    "n_groups": 6,
+    "strategy": "group-testing",
+    "design": "separate",
+    "keep_own": False,
+    "scaling": "columns",
+}
 NETWORK = {
     "protocol": "paper",
     "max_epochs": 2,

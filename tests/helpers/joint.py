@@ -21,7 +21,7 @@ CLASSES = ("settled", "defaulted")
 
 WITH_KEYS = {
     *("OwnOutline", "SecretWanted", "WordsWanted", "Greeting", "Roster"),
-    *("Joined", "SharedSecret", "LayerKeys", "MaskKeys"),
+    *("Joined", "SharedSecret", "ShuffleSecret", "LayerKeys", "MaskKeys"),
 }
 """Messages that carry keys, and between organisations proofs of them: longer there."""
 

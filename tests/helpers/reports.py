@@ -67,7 +67,11 @@ def result_of(method):
         if method == "vfps":
             federation = fs.split_vertical(X, y, 5, label_holder=None, random_state=0)
             chosen = fs.VFPSSelector(
-                n_participants=2, n_queries=12, security="plain", random_state=0
+                strategy="group-testing",
+                n_participants=2,
+                n_queries=12,
+                security="plain",
+                random_state=0,
             )
             return chosen.fit(federation).result_
         if method == "dcfs":

@@ -23,6 +23,7 @@ from fedsift.methods.vfps.selector import VFPSSelector
 from fedsift.protocol.role import Role
 from helpers.fedsdg import PAPER
 from helpers.vfps import PAIRING
+from helpers.vfps import PAPER as BY_SUMS
 
 
 class Cut(Exception):
@@ -85,14 +86,21 @@ CASES = {
         VFPSSelector,
         "vertical",
         ("GroupsWanted", "RoundedWanted"),
-        {"n_queries": 40, "n_groups": 3},  # more than the leader may see
+        {**BY_SUMS, "n_queries": 40, "n_groups": 3},  # more than the leader may see
         {"k": 2},
     ),
     "vfps-greedy": Case(
         VFPSSelector,
         "vertical",
         ("GroupsWanted",),
-        {"n_queries": 12, "strategy": "greedy", "n_participants": 2, "policy": PAIRING},
+        {**BY_SUMS, "n_queries": 12, "strategy": "greedy", "n_participants": 2, "policy": PAIRING},
+        {"k": 2},
+    ),
+    "vfps-scores": Case(
+        VFPSSelector,
+        "vertical",
+        ("ListsWanted", "GainsWanted"),
+        {"n_queries": 12, "n_participants": 2},
         {"k": 2},
     ),
     "dcfs": Case(

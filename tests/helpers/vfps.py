@@ -25,6 +25,14 @@ PAIRING = Policy(
 )
 """Names overlapping groups and nothing else that needs a name."""
 
+PAPER = {
+    "strategy": "group-testing",
+    "design": "separate",
+    "keep_own": False,
+    "scaling": "columns",
+}
+"""The paper's way: the leader decrypts distances, and its own columns are judged like others."""
+
 
 def blobs(n_rows=120, n_features=8, n_classes=3, seed=0, levels=None):
     """Classes around different centres; the first columns tell most."""

@@ -308,7 +308,7 @@ class TestFindings:
         for method, parameters in {
             "filter": {"score": "mi", "n_features_to_select": 2, "security": "plain"},
             "interaction": {"n_features_to_select": 2, "security": "plain"},
-            "vfps": {"n_queries": 4, "n_groups": 2, "security": "plain"},
+            "vfps": {"n_queries": 4, "security": "plain"},
         }.items():
             own = columns | ({"store": ["spend", "clicks"]} if method == "interaction" else {})
             job = vertical(method, ids=False, **parameters)

@@ -174,7 +174,14 @@ UNLABELLED = {name: HORIZONTAL[name] for name in ("values", "more rows")}
 
 PLAIN = {"security": "plain"}
 FEW = {"n_features_to_select": 2}
-QUERIES = {"n_participants": 2, "n_queries": 6, "n_groups": 4}
+QUERIES = {
+    "n_participants": 2,
+    "n_queries": 6,
+    "n_groups": 4,
+    "strategy": "group-testing",
+    "design": "separate",
+    "keep_own": False,
+}
 SWARM = {"n_particles": 5, "n_iterations": 2}
 BLIND = {"n_features_to_select": 3, "outputs": 2, "max_epochs": 2, "min_batches": 2}
 NETWORK = {
@@ -211,6 +218,7 @@ CASES = {
     ),
     "stepwise": (fs.StepwiseSelector, by_columns, WORDS, FEW),
     "vfps": (fs.VFPSSelector, by_columns, WORDS, QUERIES),
+    "vfps scores": (fs.VFPSSelector, by_columns, WORDS, {"n_participants": 2, "n_queries": 6}),
     "vfps many queries": (fs.VFPSSelector, by_columns, VERTICAL, QUERIES | {"n_queries": 90}),
     "vfps shared": (
         fs.VFPSSelector, by_columns, WORDS, QUERIES | {"design": "shared", "policy": PAIRING},

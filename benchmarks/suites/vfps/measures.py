@@ -113,43 +113,6 @@ def _largest_error(
     return float(max(errors))
 
 
-def secure_training(job: dict[str, Any]) -> dict[str, Any]:
-    """Logistic regression over all participants under Paillier: timed on a part and scaled.
-
-    Per row and epoch the leader encrypts one residual, every participant multiplies it by each of
-    its columns and adds up; per batch and column one gradient is masked and decrypted. One output
-    only, whatever the number of classes, and fedsift's own Paillier: a cautious comparison.
-    """
-    from fedsift.crypto.schemes.paillier import PaillierPrivateKey
-
-    federation = federation_of(job)
-    rows, features = federation.n_rows, federation.n_features
-    key = PaillierPrivateKey.generate(3072)
-    key.encrypt_many([1])
-    part = job["part_size"]
-    rng = np.random.default_rng(0)
-    factors = [int(f) for f in rng.integers(1, 1 << 20, part)]
-    start = time.perf_counter()
-    residuals = key.encrypt_many(factors)
-    encrypt = (time.perf_counter() - start) / part
-    start, total = time.perf_counter(), residuals[0]
-    for residual, factor in zip(residuals, factors, strict=True):
-        total = key.public.add(total, key.public.multiply(residual, factor))
-    multiply = (time.perf_counter() - start) / part
-    start = time.perf_counter()
-    key.decrypt_many(residuals[: part // 4])
-    decrypt = (time.perf_counter() - start) / (part // 4)
-    batches = -(-rows // job["batch"])
-    epoch = rows * encrypt + rows * features * multiply + batches * features * (encrypt + decrypt)
-    return {
-        "seconds": job["epochs"] * epoch,
-        "bytes": job["epochs"] * (rows + batches * features) * 2 * 3072 // 8,
-        "ciphertexts": job["epochs"] * (rows + batches * features),
-        "scaled": True,
-    }
-
-
 def measure(job: dict[str, Any]) -> dict[str, Any]:
     """One case."""
-    training = job["strategy"] == "secure-training"
-    return secure_training(job) if training else measure_selection(job)
+    return measure_selection(job)

@@ -138,10 +138,12 @@ def select_interaction(federation: Federation, given: dict[str, Any], seed: int)
 def select_vfps(federation: Federation, given: dict[str, Any], seed: int) -> Mask | None:
     """The group of participants with the largest information, all groups compared."""
     target, parties = federation.target, list(federation.tables)
+    own = [p for p in parties if given["keep_own"] and p == federation.label_holder]
+    others = [p for p in parties if p not in own]
     wanted = given["n_participants"]
     if not isinstance(wanted, int):
-        wanted = min(len(parties) - 1, max(1, round(wanted * len(parties))))
-    groups = list(combinations(parties, wanted))
+        wanted = min(len(parties) - 1, max(1, round(wanted * len(others))))
+    groups = [(*own, *some) for some in combinations(others, wanted)]
     if target is None or len(groups) > MOST_SUBSETS:
         return None
     labels = Alike(codes=target.codes) if target.n_classes else Alike(values=target.values)

@@ -96,7 +96,9 @@ def test_relevances_of_few_rows_name_the_table_of_a_two_valued_column():
 
 def test_distances_and_ids_of_a_default_job_tell_nothing():
     X, y = columns(120, 4)
-    selector = fs.VFPSSelector(n_queries=30, random_state=0)
+    selector = fs.VFPSSelector(
+        strategy="group-testing", design="separate", keep_own=False, n_queries=30, random_state=0
+    )
     federation = split_vertical(X, y, 4, label_holder=None, random_state=0)
     rows, _ = attacked("vfps", selector, federation)
     assert rows["distance-solving", "label-holder (leader)"][0].found == 0.0
@@ -107,7 +109,13 @@ def test_distances_and_ids_of_a_default_job_tell_nothing():
 def test_overlapping_groups_of_a_job_are_solved_and_that_is_declared():
     X, y = columns(60, 4)
     settings = {"strategy": "shapley", "n_groups": 20, "policy": PAIRING}
-    selector = fs.VFPSSelector(n_queries=10, random_state=0, **settings)
+    selector = fs.VFPSSelector(
+        design="separate",
+        keep_own=False,
+        n_queries=10,
+        random_state=0,
+        **settings,
+    )
     rows, _ = attacked("vfps", selector, split_vertical(X, y, 4, label_holder=None))
     (row,) = rows["distance-solving", "label-holder (leader)"]
     assert (row.found, row.verdict) == (1.0, DECLARED)

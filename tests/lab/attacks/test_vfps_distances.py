@@ -260,7 +260,14 @@ def test_the_aggregator_shows_no_more_rows_than_the_nearest_under_that_name():
 
 def test_comparing_all_rows_in_separate_groups_needs_everybodys_permission():
     federation = four_columns()
-    selector = VFPSSelector(fagin=False, n_queries=20, random_state=0)
+    selector = VFPSSelector(
+        strategy="group-testing",
+        design="separate",
+        keep_own=False,
+        fagin=False,
+        n_queries=20,
+        random_state=0,
+    )
     with pytest.raises(PolicyViolation, match="all-row-distances") as refused:
         selector.fit(federation)
     assert refused.value.needed
@@ -274,7 +281,9 @@ def test_comparing_all_rows_in_separate_groups_needs_everybodys_permission():
 
 def test_a_group_of_one_is_refused_without_permission():
     with pytest.raises(PolicyViolation, match="single-party-distances"):
-        VFPSSelector(strategy="individual", n_participants=2).fit(four_columns())
+        VFPSSelector(
+            design="separate", keep_own=False, strategy="individual", n_participants=2
+        ).fit(four_columns())
 
 
 def test_a_group_of_one_needs_everybodys_permission():
@@ -282,7 +291,14 @@ def test_a_group_of_one_needs_everybodys_permission():
     kinds = {m.declaration.kind for m in MESSAGES}
     generous = Policy(may_reveal=tuple(sorted(kinds)))
     policy = dict.fromkeys(federation.parties, generous)
-    selector = VFPSSelector(strategy="individual", n_participants=2, n_queries=20, random_state=0)
+    selector = VFPSSelector(
+        design="separate",
+        keep_own=False,
+        strategy="individual",
+        n_participants=2,
+        n_queries=20,
+        random_state=0,
+    )
     assert len(selector.set_params(policy=policy).fit(federation).selected_participants_) == 2
     policy["party-3"] = Policy(may_reveal=tuple(sorted(kinds - {"single-party-distances"})))
     with pytest.raises(PolicyViolation, match="party-3"):
@@ -293,7 +309,14 @@ def test_a_group_of_one_needs_everybodys_permission():
 @pytest.mark.parametrize("policy", [None, Policy(), Policy(may_not_reveal=("paired-groups",))])
 def test_overlapping_groups_are_refused_unless_they_are_named(strategy, policy):
     federation = four_columns()
-    selector = VFPSSelector(strategy=strategy, n_participants=2, n_queries=10, policy=policy)
+    selector = VFPSSelector(
+        design="separate",
+        keep_own=False,
+        strategy=strategy,
+        n_participants=2,
+        n_queries=10,
+        policy=policy,
+    )
     with pytest.raises(PolicyViolation, match="paired-groups"):
         selector.fit(federation)
     # One participant that does not name it is enough.
@@ -307,7 +330,14 @@ def test_overlapping_groups_are_refused_unless_they_are_named(strategy, policy):
 def test_parties_cut_out_of_one_array_need_no_permission():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 4)), rng.integers(0, 2, 60)
-    selector = VFPSSelector(strategy="greedy", n_participants=2, n_queries=10, random_state=0)
+    selector = VFPSSelector(
+        design="separate",
+        keep_own=False,
+        strategy="greedy",
+        n_participants=2,
+        n_queries=10,
+        random_state=0,
+    )
     assert "paired-groups" in {row.kind for row in selector.fit(X, y).result_.disclosures}
 
 

@@ -177,7 +177,14 @@ class TestSettings:
     def test_participants(self):
         X, y = _wine_parts()
         federation = fs.split_vertical(X, y, 4, random_state=0)
-        vfps = fs.VFPSSelector(n_participants=2, n_queries=20, n_groups=6)
+        vfps = fs.VFPSSelector(
+            strategy="group-testing",
+            design="separate",
+            keep_own=False,
+            n_participants=2,
+            n_queries=20,
+            n_groups=6,
+        )
         (data,) = compare(federation, {"vfps": vfps}, **PLAIN).data
 
         row = data.row("vfps")

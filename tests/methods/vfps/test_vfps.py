@@ -167,7 +167,7 @@ def copies(seed=0, n=400):
 @pytest.mark.parametrize("seed", range(3))
 def test_greedy_never_takes_a_copy_and_shows_that_it_adds_nothing(seed):
     policy = dict.fromkeys(("strong", "copy", "other", "noise"), ALLOWING)
-    selector = VFPSSelector(
+    selector = VFPSSelector(design="separate", keep_own=False,
         n_participants=2, strategy="greedy", n_queries=200, security="plain", policy=policy,
         random_state=seed,
     ).fit(copies(seed))  # fmt: skip
@@ -204,7 +204,7 @@ def test_informative_participants_rank_before_noise(strategy):
     y = rng.integers(0, 2, 400)
     X = rng.normal(size=(400, 8))
     X[:, :4] += 1.5 * y[:, None]
-    selector = VFPSSelector(
+    selector = VFPSSelector(design="separate", keep_own=False,
         n_participants=2, strategy=strategy, parties=[[0, 1], [2, 3], [4, 5], [6, 7]],
         security="plain", random_state=0, policy=ALLOWING,
     ).fit(X, y)  # fmt: skip

@@ -175,10 +175,18 @@ def test_a_single_party_group_is_refused_without_everybodys_permission():
     policies = {f"party-{i}": ALLOWING for i in range(1, 5)}
     refusing = {**policies, "party-3": WITHOUT_SINGLES}
     for policy in (None, WITHOUT_SINGLES, refusing):
-        selector = VFPSSelector(strategy="individual", security="plain", policy=policy)
+        selector = VFPSSelector(
+            design="separate",
+            keep_own=False,
+            strategy="individual",
+            security="plain",
+            policy=policy,
+        )
         with pytest.raises(PolicyViolation, match="single-party-distances"):
             selector.fit(fed)
-    allowed = VFPSSelector(strategy="individual", security="plain", policy=policies).fit(fed)
+    allowed = VFPSSelector(
+        design="separate", keep_own=False, strategy="individual", security="plain", policy=policies
+    ).fit(fed)
     assert "single-party-distances" in {row.kind for row in allowed.result_.disclosures}
 
 
@@ -191,8 +199,13 @@ def test_the_message_itself_is_stopped_when_only_the_run_would_notice():
 def test_two_participants_need_single_party_groups_and_the_plan_says_so():
     fed = federation(*blobs(80, 8), 2)
     with pytest.raises(PolicyViolation, match="single-party-distances"):
-        VFPSSelector().plan(fed)
-    plan = VFPSSelector(policy=dict.fromkeys(fed.tables, ALLOWING)).plan(fed)
+        VFPSSelector(strategy="group-testing", design="separate", keep_own=False).plan(fed)
+    plan = VFPSSelector(
+        strategy="group-testing",
+        design="separate",
+        keep_own=False,
+        policy=dict.fromkeys(fed.tables, ALLOWING),
+    ).plan(fed)
     assert any("one participant's data" in note for note in plan.notes)
     assert "single-party-distances" in {row.kind for row in plan.disclosures}
 
@@ -203,10 +216,12 @@ def test_a_policy_can_forbid_strategies_that_compare_overlapping_groups(strategy
     policy = Policy(may_not_reveal=("paired-groups",), min_security_bits=0)
     settings = {"n_participants": 2, "n_queries": 20, "security": "plain", "policy": policy}
     with pytest.raises(PolicyViolation, match="paired-groups"):
-        VFPSSelector(strategy=strategy, **settings).fit(fed)
+        VFPSSelector(design="separate", keep_own=False, strategy=strategy, **settings).fit(fed)
     with pytest.raises(PolicyViolation, match="paired-groups"):
-        VFPSSelector(design="shared", **settings).fit(fed)
-    allowed = VFPSSelector(**settings).fit(fed)
+        VFPSSelector(strategy="group-testing", keep_own=False, design="shared", **settings).fit(fed)
+    allowed = VFPSSelector(
+        strategy="group-testing", design="separate", keep_own=False, **settings
+    ).fit(fed)
     assert "paired-groups" not in {row.kind for row in allowed.result_.disclosures}
 
 
@@ -307,7 +322,15 @@ def test_a_party_that_answers_nonsense_ends_the_run_with_a_clear_error(strategy,
 
 
 def test_the_ledger_says_who_learned_what():
-    selector = VFPSSelector(n_participants=2, n_queries=30, policy=None, random_state=0)
+    selector = VFPSSelector(
+        strategy="group-testing",
+        design="separate",
+        keep_own=False,
+        n_participants=2,
+        n_queries=30,
+        policy=None,
+        random_state=0,
+    )
     result = selector.fit(federation(*blobs(300, 8))).result_
     learned = {(row.learner_role, row.kind) for row in result.disclosures}
     assert ("aggregator", "rounded-sums") in learned
@@ -318,10 +341,27 @@ def test_the_ledger_says_who_learned_what():
     assert sums.form.startswith("encrypted")
     assert sums.key_owner == "label-holder"
     assert result.security == "secure"
-    shared = VFPSSelector(design="shared", n_queries=10, policy=ALLOWING, random_state=0)
+    shared = VFPSSelector(
+        strategy="group-testing",
+        keep_own=False,
+        design="shared",
+        n_queries=10,
+        policy=ALLOWING,
+        random_state=0,
+    )
     kinds = {row.kind for row in shared.fit(federation(*blobs(300, 8))).result_.disclosures}
     assert {"sub-rankings", "common-neighbours", "paired-groups"} <= kinds
-    plain = VFPSSelector(n_queries=9, security="plain").fit(federation(*blobs(60, 8))).result_
+    plain = (
+        VFPSSelector(
+            strategy="group-testing",
+            design="separate",
+            keep_own=False,
+            n_queries=9,
+            security="plain",
+        )
+        .fit(federation(*blobs(60, 8)))
+        .result_
+    )
     assert all("PLAIN" in row.form for row in plain.disclosures)
 
 

@@ -14,9 +14,9 @@ from fedsift.methods.vfps.selector import VFPSSelector
 from fedsift.protocol import Policy
 from fedsift.report.text import render
 from fedsift.result import SelectionResult
-from helpers.vfps import ALLOWING, PAIRING, blobs, federation
+from helpers.vfps import ALLOWING, PAIRING, PAPER, blobs, federation
 
-PLAIN = {"security": "plain", "n_queries": 30, "random_state": 0}
+PLAIN = {**PAPER, "security": "plain", "n_queries": 30, "random_state": 0}
 ALLOWED = {**PLAIN, "policy": ALLOWING}
 
 
@@ -96,7 +96,9 @@ def test_one_participant_a_horizontal_federation_and_a_missing_label_are_refused
 def test_too_many_subsets_for_brute_force():
     X, y = blobs(40, 20)
     with pytest.raises(ParameterError, match="greedy"):
-        VFPSSelector(n_participants=10, strategy="brute-force", parties=20, **PLAIN).fit(X, y)
+        VFPSSelector(
+            **{**PLAIN, "n_participants": 10, "strategy": "brute-force", "parties": 20}
+        ).fit(X, y)
 
 
 def test_constant_columns_are_reported_and_never_win():
@@ -104,7 +106,7 @@ def test_constant_columns_are_reported_and_never_win():
     X[:, 6:] = 3.0
     parties = [[0, 1], [2, 3], [4, 5], [6, 7]]
     for strategy in ("individual", "greedy", "group-testing"):
-        selector = VFPSSelector(strategy=strategy, parties=parties, **ALLOWED).fit(X, y)
+        selector = VFPSSelector(**{**ALLOWED, "strategy": strategy, "parties": parties}).fit(X, y)
         assert "party-4" not in selector.selected_participants_
         assert any("constant" in warning for warning in selector.result_.warnings)
 
@@ -139,7 +141,7 @@ def test_duplicate_rows_do_not_look_informative():
     rng = np.random.default_rng(0)
     X = np.repeat(rng.normal(size=(10, 4)), 20, axis=0)
     y = rng.integers(0, 2, 200)
-    selector = VFPSSelector(strategy="individual", **{**ALLOWED, "n_queries": 200}).fit(X, y)
+    selector = VFPSSelector(**{**ALLOWED, "strategy": "individual", "n_queries": 200}).fit(X, y)
     assert all(value < 0.05 for value in selector.importances_.values())
 
 
@@ -202,7 +204,7 @@ def test_reports_show_standard_errors_and_what_became_of_everybody(tmp_path):
 
 def test_groups_that_may_not_be_tested_are_named_in_the_result():
     fed = federation(*blobs(80, 8), 4, label_holder=0)
-    settings = {"strategy": "brute-force", "n_participants": 2, "policy": PAIRING, **PLAIN}
+    settings = {**PLAIN, "strategy": "brute-force", "n_participants": 2, "policy": PAIRING}
     selector = VFPSSelector(**settings).fit(fed)
     assert "party-1" not in selector.selected_participants_
     assert any("were not tested" in warning for warning in selector.result_.warnings)

@@ -6,14 +6,14 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fedsift.methods.vfps.selector import VFPSSelector
-from helpers.vfps import ALLOWING
+from helpers.vfps import ALLOWING, PAPER
 
 # scikit-learn's tables are so small that classes have a few rows only.
 SMALL = {"policy": replace(ALLOWING, min_class_size=1)}
 PLAIN = {"security": "plain", "n_queries": 20, **SMALL}
 SELECTORS = [
-    VFPSSelector(**SMALL),
-    VFPSSelector(strategy="greedy", parties=3, **PLAIN),
+    VFPSSelector(**PAPER, **SMALL),
+    VFPSSelector(n_participants="auto", n_queries=20, **SMALL),
     VFPSSelector(strategy="shapley", n_groups=6, parties=2, **PLAIN),
 ]
 

@@ -134,7 +134,7 @@ class TestVertical:
         assert here.selected == plain(job).selected
 
     def test_vfps(self):
-        job = vertical("vfps", FOUR, n_participants=2, n_queries=12, n_groups=4)
+        job = vertical("vfps", FOUR, n_participants=2, n_queries=40)
         homes = columns_homes(job)
 
         here = run_joint(job, homes)
@@ -317,7 +317,7 @@ class TestRefusals:
             ("filter", "feature-count", {"score": "f", "label": "amount"}),
             ("filter", "feature-count", {"score": "variance", "label": None}),
             ("interaction", "feature-count", {"n_features_to_select": 2}),
-            ("vfps", "group-distances", {"n_participants": 2, "n_queries": 12, "n_groups": 4}),
+            ("vfps", "shuffled-sums", {"n_participants": 2, "n_queries": 12}),
             ("fedsdg", "gate-sums", {}),
         ],
     )

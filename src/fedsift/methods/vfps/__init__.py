@@ -7,7 +7,7 @@ from fedsift.methods.vfps.parameters import PARAMETERS
 
 METHOD = MethodSpec(
     name="vfps",
-    summary="Selects participants by the mutual information of their columns with the label.",
+    summary="Selects participants by what their columns tell about the label beyond one's own.",
     selects="participants",
     selector="fedsift.methods.vfps.selector:VFPSSelector",
     protocols={"vertical": "fedsift.methods.vfps.leader:PROTOCOL"},
@@ -16,8 +16,7 @@ METHOD = MethodSpec(
     neutral={"vertical": "aggregator"},
     cost_model="fedsift.methods.vfps.costs:expect_vfps",
     texts="fedsift.methods.vfps.report:TEXTS",
-    pooled=Pooled("fedsift.lab.pooled:select_vfps"),
-    # With fewer participants a group may hold one party's data alone, which policies must allow.
+    pooled=Pooled("fedsift.lab.pooled:select_vfps", unless={"n_participants": "auto"}),
     demo=Demo("vertical", {"n_participants": 1, "n_queries": 20}, n_parties=4),
     attacks=Attacks(
         "fedsift.lab.attacks.vfps:ATTACKS",

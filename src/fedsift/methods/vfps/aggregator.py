@@ -24,8 +24,8 @@ from fedsift.methods.vfps.fagin import SubRankings as SeenRows
 from fedsift.methods.vfps.messages import divided, joined
 from fedsift.methods.vfps.participant import Participant, known_members, padded, too_early
 from fedsift.methods.vfps.rounded_order import RoundedOrder
+from fedsift.methods.vfps.score_keeper import ScoreKeeper
 from fedsift.protocol import Network, PublicArray, handles
-from fedsift.protocol.resume import Resumable
 from fedsift.protocol.role import errors_belong_to
 
 Integers = npt.NDArray[np.int64]
@@ -46,7 +46,7 @@ class _Batch:
     told: list[frozenset[str]] = field(default_factory=list)
 
 
-class Aggregator(Resumable, name="aggregator", signals=messages.AGGREGATOR_SIGNALS):
+class Aggregator(ScoreKeeper, name="aggregator", signals=messages.AGGREGATOR_SIGNALS):
     """Neutral: no data, no key. Adds up ciphertexts and sees rankings of pseudo-ids only."""
 
     def __init__(
@@ -56,6 +56,8 @@ class Aggregator(Resumable, name="aggregator", signals=messages.AGGREGATOR_SIGNA
         checkpoints: Path | None = None,
     ) -> None:
         self.keep_checkpoints(checkpoints, party, params)
+        self._params = Params() if params is None else params
+        self.start_scores()
         self._evaluator: VectorEvaluator | None = None
         self._n_rows = 0
         self._batches: dict[int, _Batch] = {}
@@ -72,11 +74,13 @@ class Aggregator(Resumable, name="aggregator", signals=messages.AGGREGATOR_SIGNA
 
     def checkpoint(self) -> State:
         """How many distances the leader may still see."""
-        return {"left": None if self._evaluator is None else self._left}
+        left = None if self._evaluator is None else self._left
+        return {"left": left, "scores": self.scores_to_plain()}
 
     def restore(self, saved: State) -> None:
         """A resumed run has no larger budget."""
         self._left_before = saved["left"]
+        self.load_scores(saved["scores"])
 
     @handles(messages.RankingWanted)
     async def rank(self, ask: messages.RankingWanted, net: Network) -> messages.CommonRows:

@@ -19,6 +19,7 @@ from fedsift.methods.vfps import messages, search
 from fedsift.methods.vfps.candidates import PILOT_QUERIES, WORTHWHILE_SHARE, CandidateBook
 from fedsift.methods.vfps.distances import Params, most_distances, size_bits
 from fedsift.methods.vfps.fagin import FIRST_BLOCK
+from fedsift.methods.vfps.score_costs import ScoreWalk
 from fedsift.methods.vfps.search import Group, Players
 from fedsift.methods.vfps.vector_costs import vectors_of
 from fedsift.methods.vfps.zero_shares import n_words
@@ -32,6 +33,8 @@ _GROUP_NUMBERS = 1 << 21
 def expect_vfps(_selector: Any, federation: Federation, params: Params) -> Expected:
     """Walk through a run with a mean number of candidates."""
     remark = "How many rows become candidates depends on the data; a mean number is assumed."
+    if params.scores:
+        remark = "With n_participants='auto' a search that goes on to the last one is assumed."
     return Expected(tally_vfps(federation, params), remarks=(remark,))
 
 
@@ -67,6 +70,8 @@ class _Walk:
     def run(self) -> Counts:
         """Keys, then groups and queries, then the choice."""
         params, everybody = self._params, self._members(self._names)
+        if params.scores:
+            return ScoreWalk(self.tally, params, self._n_rows, self._columns, self._own).run()
         self._introduce(everybody)
         n_queries = min(params.n_queries, self._n_rows)
         self._rng.permutation(self._n_rows)  # the leader draws its queries first

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +47,8 @@ class Params:
 
     Parameters
     ----------
+    auto : bool
+        Whether the search ends as soon as nobody clearly adds.
     singles : bool
         Whether groups with the data of one participant may be tested.
     all_rows : bool
@@ -67,6 +69,11 @@ class Params:
     fagin: bool = True
     batching: bool = True
     design: str = "separate"
+    keep_own: bool = False
+    distance: str = "euclidean"
+    scaling: str = "columns"
+    auto: bool = False
+    prices: Mapping[str, float] | None = None
     singles: bool = False
     all_rows: bool = False
     scheme: str = "bgv"
@@ -75,8 +82,24 @@ class Params:
     query_seed: int | None = None
 
     @property
+    def scores(self) -> bool:
+        """Whether the leader gets means over all queries, and no distance."""
+        return self.design == "scores"
+
+    @property
+    def likelihood(self) -> bool:
+        """Whether lists are scored by the likelihood of the label among the nearest rows."""
+        return self.strategy == "submodular"
+
+    def price_of(self, names: Iterable[str]) -> float:
+        """What these participants cost; the number of them without prices."""
+        return sum(1.0 if self.prices is None else self.prices[name] for name in names)
+
+    @property
     def paired(self) -> bool:
-        """Whether one query serves groups that have participants in common."""
+        """Whether one query serves groups that have participants in common, in the open."""
+        if self.scores:
+            return False
         if self.strategy == "group-testing":
             return self.design == "shared"
         return self.strategy != "individual"
@@ -89,7 +112,7 @@ class Params:
     @property
     def separate(self) -> bool:
         """Whether every participant is in at most one sum of a query, and never alone."""
-        return not self.paired and not self.singles
+        return not self.paired and not self.singles and not self.scores
 
     @property
     def unlimited(self) -> bool:
@@ -175,12 +198,79 @@ def _indicators(column: Column) -> Floats:
     return np.asarray(np.eye(len(shares))[codes][:, shares > 0] / spread)
 
 
-def part_of_distance(matrix: Floats, query: int, n_participants: int) -> Integers:
-    """This party's part of the squared distances to a query row, in fixed point."""
+def prepared(table: PartyTable, distance: str) -> tuple[Floats, tuple[str, ...]]:
+    """Columns as a distance needs them, and remarks about what had to be mended.
+
+    Parameters
+    ----------
+    distance : {"euclidean", "manhattan", "cosine", "gower"}
+        Cosine brings every row of the party's own standardised columns to length 1. Gower brings
+        numbers to a range of 1; two categories are 1 apart.
+    """
+    matrix, remarks = standardised(table)
+    if distance == "cosine":
+        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+        matrix = matrix / np.where(lengths > 0, lengths, 1.0)
+    elif distance == "gower":
+        ranges = matrix.max(axis=0) - matrix.min(axis=0)
+        weights = [
+            share
+            for column in table.columns
+            for share in ([1.0] if column.kind == "numeric" else _halves(column))
+        ]
+        matrix = matrix / np.where(ranges > 0, ranges, 1.0) * np.array(weights)
+    return matrix, remarks
+
+
+def _halves(column: Column) -> list[float]:
+    """Weights of indicators: two rows of different categories differ in two of them."""
+    return [0.5] * _indicators(column).shape[1]
+
+
+class Distances:
+    """One party's parts of distances, as the settings of a run want them.
+
+    Parameters
+    ----------
+    table : PartyTable
+    params : Params
+    n_participants : int
+        Their parts add up, so each keeps to fewer bits the more there are.
+
+    Attributes
+    ----------
+    matrix : ndarray of float64 of shape (n_rows, n_columns)
+    remarks : tuple of str
+    """
+
+    def __init__(self, table: PartyTable, params: Params, n_participants: int) -> None:
+        self.matrix, self.remarks = prepared(table, params.distance)
+        self.n_participants = n_participants
+        self._metric = params.distance
+        # Rows of length 1 are as far apart at every party.
+        equal = params.scaling == "parties" and params.distance != "cosine"
+        self._weight = 1.0 / min(table.n_columns, MOST_COLUMNS) if equal else 1.0
+
+    def part(self, query: int) -> Integers:
+        """Parts of the distances of all rows to a query row."""
+        return part_of_distance(self.matrix, query, self.n_participants, self._metric, self._weight)
+
+
+def part_of_distance(
+    matrix: Floats,
+    query: int,
+    n_participants: int,
+    metric: str = "euclidean",
+    weight: float = 1.0,
+) -> Integers:
+    """This party's part of the distances to a query row (squared, if Euclidean), in fixed point."""
     differences = matrix - matrix[query]
-    squares = np.einsum("ij,ij->i", differences, differences)
+    if metric in ("manhattan", "gower"):
+        lengths = np.abs(differences).sum(axis=1)
+    else:
+        lengths = np.einsum("ij,ij->i", differences, differences)
     limit = 1 << part_bits(n_participants)
-    scaled = np.rint(np.ldexp(squares, fraction_bits(n_participants)))
+    scaled = np.rint(np.ldexp(lengths * weight, fraction_bits(n_participants)))
     return np.asarray(np.minimum(scaled, limit - 1).astype(np.int64))
 
 

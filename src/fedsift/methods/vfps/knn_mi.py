@@ -21,6 +21,7 @@ information like every discretisation of the target.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -46,6 +47,11 @@ class Estimate:
     value: float
     standard_error: float
     n_queries: int
+
+    def __add__(self, gain: Estimate) -> Estimate:
+        """What is there with a gain on top; the errors are taken for independent."""
+        error = math.hypot(self.standard_error, gain.standard_error)
+        return Estimate(self.value + gain.value, error, gain.n_queries)
 
 
 def estimate(terms: npt.ArrayLike) -> Estimate:

@@ -25,6 +25,12 @@ Who learns what
                participants' distances away. They are refused unless every participant's policy
                names ``paired-groups``.
 
+By default (``design="scores"``, see :mod:`fedsift.methods.vfps.score_asker`) the leader reads no
+distance. The aggregator reads distances summed over two or more parties between unnamed rows,
+shuffled anew for every query and group, with marks for the query's label; the leader reads means
+over all queries, rounded to what one query can change. Excluded there too: the aggregator together
+with a participant or the leader, who know the order of the rows. What follows is the paper's way.
+
 Algorithm 1, line by line
   keys   leader only                          Leader._introduce
   G      groups                               vfps_search
@@ -65,21 +71,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.masking import MaskingKey
-from fedsift.crypto.shuffle import SecretOrder, deal, new_secret
+from fedsift.crypto.shuffle import SecretOrder, new_secret
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.methods.vfps import blinding, messages, search
 from fedsift.methods.vfps.aggregator import Aggregator, Participant
 from fedsift.methods.vfps.candidates import CandidateBook, ScoreBook, too_few_rows
-from fedsift.methods.vfps.distances import Params, check_size, most_distances
+from fedsift.methods.vfps.distances import Params, most_distances
 from fedsift.methods.vfps.fagin import FIRST_BLOCK, stop_depth
 from fedsift.methods.vfps.knn_mi import Alike, neighbours_wanted, term
 from fedsift.methods.vfps.messages import divided
+from fedsift.methods.vfps.score_asker import ScoreAsker
 from fedsift.methods.vfps.search import Found, Group, Players
 from fedsift.protocol import Network, Protocol, PublicArray, Role, make_role
-from fedsift.protocol.resume import ResumableDriver
 from fedsift.protocol.role import errors_belong_to
 
 Floats = npt.NDArray[np.float64]
@@ -109,7 +114,7 @@ class Selection:
 
 
 class Leader(
-    ResumableDriver,
+    ScoreAsker,
     name="leader",
     signals=(messages.PARTICIPANT_SIGNALS, messages.AGGREGATOR_SIGNALS),
 ):
@@ -122,8 +127,12 @@ class Leader(
         params: Params,
         party: str = "leader",
         checkpoints: Path | None = None,
+        table: PartyTable | None = None,
     ) -> None:
         self.keep_checkpoints(checkpoints, party, params, target)
+        self._own_table = table
+        self._queries = np.empty(0, dtype=np.int64)
+        self.start_scores()
         classes = target.kind == "classes"
         self._labels = Alike(target.codes) if classes else Alike(values=target.values)
         self._n_rows = target.n_rows
@@ -132,7 +141,9 @@ class Leader(
         self._rng = np.random.default_rng(params.seed)
         self._own_rng = np.random.default_rng()
         self._first_draw = self._draws()
-        self._owner = blinding.own_sums(params.scheme, security_bits=params.security_bits)
+        # Scores are worked out under masks, without a key.
+        scheme = "plain" if params.scores else params.scheme
+        self._owner = blinding.own_sums(scheme, security_bits=params.security_bits)
         self._step = blinding.alignment(blinding.join_sums(self._owner.keys))
         self._secret = new_secret()
         self._n_runs = self._n_chunks = self._n_slots = 0
@@ -145,8 +156,27 @@ class Leader(
     async def drive(self, net: Network) -> Selection:
         """Sections 3.2 and 3.3: score groups of participants, choose, tell everybody."""
         await self.begin(net)
+        by_sums = self._find_by_sums
+        found = await (self.find_by_scores if self._params.scores else by_sums)(net)
+        for entry in found.history:
+            self.note(**entry)
         names = net.members("participant")
+        kept = {self._own} if self._params.scores and self.given else set()
+        chosen = {name: messages.Choice(name in {*found.selected, *kept}) for name in names}
+        await net.tell("participant", chosen)
+        await self.finish(net)
+        stats = {
+            "slots": self._n_slots,
+            "runs": self._n_runs,
+            "candidate_share": self._book.mean_share,
+            "n_queries": len(self._queries),
+        }
+        return Selection(found, stats, (*found.remarks, *self._remarks()))
+
+    async def _find_by_sums(self, net: Network) -> Found:
+        """As in the paper: the leader reads distances summed over groups."""
         await self._introduce(net)
+        names = net.members("participant")
         self._players = Players(names, self._own, self._params.singles)
         usable = np.flatnonzero(self._labels.usable)
         n_queries = min(self._params.n_queries, len(usable))
@@ -155,20 +185,7 @@ class Leader(
         told, own = self._rng.permutation(usable), self._own_rng.permutation(usable)
         self._queries = (own if self._params.query_seed is None else told)[:n_queries]
 
-        found = await self._search(net)
-        for entry in found.history:
-            self.note(**entry)
-
-        chosen = {name: messages.Choice(name in found.selected) for name in names}
-        await net.tell("participant", chosen)
-        await self.finish(net)
-        stats = {
-            "slots": self._n_slots,
-            "runs": self._n_runs,
-            "candidate_share": self._book.mean_share,
-            "n_queries": n_queries,
-        }
-        return Selection(found, stats, (*found.remarks, *self._remarks()))
+        return await self._search(net)
 
     def checkpoint(self) -> State:
         """Scores, budget, and where the draws began: a resumed run draws the same again."""
@@ -178,6 +195,7 @@ class Leader(
             "book": self._book.to_plain(),
             "scores": self._scores.to_plain(),
             "too_large": self._too_large,
+            "by_scores": self.scores_to_plain(),
         }
 
     def restore(self, saved: State) -> None:
@@ -188,25 +206,19 @@ class Leader(
         self._book.load(saved["book"])
         self._scores.load(saved["scores"])
         self._too_large = saved["too_large"]
+        self.load_scores(saved["by_scores"])
 
     def _draws(self) -> list[Any]:
         return [self._rng.bit_generator.state, self._own_rng.bit_generator.state]
 
     async def _introduce(self, net: Network) -> None:
         """Make keys, and deal the secret of the shuffles under pairwise keys."""
-        names = net.members("participant")
-        hello = messages.Introduction(
-            self._n_rows, len(names), self._params.k, self._params.strategy
-        )
-        replies = await net.ask("participant", hello, messages.Joined)
-        key, secrets = MaskingKey.generate(), {}
-        sizes = {name: reply.size_bits for name, reply in zip(names, replies, strict=True)}
-        for name, reply in zip(names, replies, strict=True):
-            with errors_belong_to(name, "Introduction", 1):
-                check_size(reply.size_bits)
-                sealed = deal(self._secret, key, net, name, reply.key)
-            own = key.announce(net, [name])
-            secrets[name] = messages.SharedSecret(own, sealed, self._owner.keys)
+        dealt = await self._dealt(self._secret, net)
+        sizes = {name: size for name, (size, _, _) in dealt.items()}
+        secrets = {
+            name: messages.SharedSecret(key, sealed, self._owner.keys)
+            for name, (_, key, sealed) in dealt.items()
+        }
         await net.tell("participant", secrets)
         sizes.pop(self._own or "", None)
         most = most_distances(sizes.values(), self._n_rows)
@@ -438,7 +450,8 @@ def build_nodes(
 ) -> dict[str, Sequence[Role]]:
     """One node per party and one for the aggregator; the label holder leads."""
     own = label_holder if label_holder in tables else None
-    leader = make_role(Leader, target, own, params, label_holder, checkpoints)
+    table = tables.get(label_holder)
+    leader = make_role(Leader, target, own, params, label_holder, checkpoints, table)
     nodes: dict[str, Sequence[Role]] = {label_holder: (leader,)}
     for party, table in tables.items():
         role = make_role(Participant, table, params, checkpoints)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.errors import BadFrame
 from fedsift.methods.vfps.distances import Params
+from fedsift.methods.vfps.score_messages import SCORE_MESSAGES, LeaderScores, SingleListParts
 from fedsift.protocol import MaskedArray, Message, PublicArray, message, messages_in
 from fedsift.protocol.resume import signals_between
 
@@ -360,6 +361,7 @@ AGGREGATOR_SIGNALS = signals_between("leader", "aggregator", "Aggregator")
 
 MESSAGES = (
     *messages_in(__name__),
+    *SCORE_MESSAGES,
     *PARTICIPANT_SIGNALS.messages,
     *AGGREGATOR_SIGNALS.messages,
 )
@@ -378,7 +380,13 @@ _EITHER: set[type[Message]] = {Stop, Candidates}
 
 def messages_used(params: Params) -> tuple[type[Message], ...]:
     """The messages a run with these settings may send, for plan and policy."""
-    used = {*MESSAGES} - _FAGIN - _ROUNDED - _EITHER - {*FORMS.values()}
+    if params.scores:
+        kept = {SingleListParts: params.singles, LeaderScores: params.keep_own}
+        unused = {cls for cls, wanted in kept.items() if not wanted}
+        signals = (*PARTICIPANT_SIGNALS.messages, *AGGREGATOR_SIGNALS.messages)
+        by_scores = {Introduction, Joined, Choice, *SCORE_MESSAGES, *signals} - unused
+        return tuple(cls for cls in MESSAGES if cls in by_scores)
+    used = {*MESSAGES} - {*SCORE_MESSAGES} - _FAGIN - _ROUNDED - _EITHER - {*FORMS.values()}
     if params.fagin:
         used |= _EITHER | (_ROUNDED if params.separate else _FAGIN)
     if params.separate:

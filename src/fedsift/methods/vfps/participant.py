@@ -22,8 +22,8 @@ from fedsift.methods.vfps import distances as local
 from fedsift.methods.vfps import messages, zero_shares
 from fedsift.methods.vfps.blinding import alignment, join_sums, seal_vector
 from fedsift.methods.vfps.messages import divided, joined
+from fedsift.methods.vfps.score_member import ScoreMember
 from fedsift.protocol import MaskedArray, Network, PublicArray, handles
-from fedsift.protocol.resume import Resumable
 
 Integers = npt.NDArray[np.int64]
 
@@ -33,7 +33,7 @@ def padded(size: int, step: int) -> int:
     return -(-size // step) * step
 
 
-class Participant(Resumable, name="participant", signals=messages.PARTICIPANT_SIGNALS):
+class Participant(ScoreMember, name="participant", signals=messages.PARTICIPANT_SIGNALS):
     """Owns columns; ranks rows and encrypts its part of distances under the leader's key."""
 
     def __init__(
@@ -43,8 +43,9 @@ class Participant(Resumable, name="participant", signals=messages.PARTICIPANT_SI
         self._table = table
         self._params = params
         self._key = MaskingKey.generate()
-        self._matrix, self._remarks = local.standardised(table)
-        self._n_participants = 0
+        self._parts = local.Distances(table, params, 0)
+        self._matrix = self._parts.matrix
+        self._queries = np.empty(0, dtype=np.int64)
         self._secret = b""
         self._evaluator: VectorEvaluator | None = None
         self._rows: dict[int, int] = {}
@@ -65,7 +66,7 @@ class Participant(Resumable, name="participant", signals=messages.PARTICIPANT_SI
                 f"This party agreed to {agreed[0]}, k={agreed[1]} and {agreed[2]} participants.",
                 "Run the same job at every party.",
             )
-        self._n_participants = ask.n_participants
+        self._parts.n_participants = ask.n_participants
         key = self._key.announce(net, net.members("leader"))
         return messages.Joined(key, local.size_bits(self._matrix.shape[1]))
 
@@ -191,18 +192,19 @@ class Participant(Resumable, name="participant", signals=messages.PARTICIPANT_SI
     def checkpoint(self) -> State:
         """Query rows that were finished, and the groups they served."""
         rows = self._finished.union(self._rows.values())
-        return {"finished": sorted(rows), "groups": self._groups}
+        return {"finished": sorted(rows), "groups": self._groups, "queries": self._queries}
 
     def restore(self, saved: State) -> None:
         """Go on after the last chunk; a query that was finished is not answered again."""
         self._finished, self._groups = set(saved["finished"]), saved["groups"]
+        self._queries = saved["queries"]
 
     def facts(self) -> dict[str, Any]:
         """What this party may keep: whether it was selected, and remarks about its columns."""
         return {
             "names": list(self._table.feature_names),
             "selected": bool(self._selected),
-            "remarks": self._remarks,
+            "remarks": self._parts.remarks,
         }
 
     def _joined_evaluator(self) -> VectorEvaluator:
@@ -216,8 +218,10 @@ class Participant(Resumable, name="participant", signals=messages.PARTICIPANT_SI
         return shuffle.SecretOrder(self._secret, run, self._table.n_rows)
 
     def _distances(self, run: int) -> Integers:
-        row = self._rows[run]
-        return local.part_of_distance(self._matrix, row, self._n_participants)
+        return self._part(self._rows[run])
+
+    def _part(self, row: int) -> Integers:
+        return self._parts.part(row)
 
     def _ranking(self, run: int) -> local.Ranking:
         if run not in self._rankings:

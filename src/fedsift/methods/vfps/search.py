@@ -147,7 +147,7 @@ def from_separate(players: Players, n_select: int, terms: Terms) -> Found:
         variance = sum(s.standard_error**2 for s in own)
         error = math.sqrt(variance) / len(own) if own else 0.0
         importances[name] = Estimate(value, error, sum(s.n_queries for s in own))
-    history = tuple(_entry(group, score) for group, score in scores.items())
+    history = tuple(entry_of(group, score) for group, score in scores.items())
     untested = [name for name, score in importances.items() if not score.n_queries]
     remarks = (
         f"No test was left for groups with {', '.join(untested)}: an importance of 0 says nothing "
@@ -162,7 +162,7 @@ def from_shared(players: Players, n_select: int, terms: Terms) -> Found:
     for name in players.names:
         own = [values for group, values in terms.items() if name in group]
         importances[name] = estimate(np.mean(own, axis=0) if own else [])
-    history = tuple(_entry(group, estimate(values)) for group, values in terms.items())
+    history = tuple(entry_of(group, estimate(values)) for group, values in terms.items())
     return Found(best(importances, n_select), importances, history)
 
 
@@ -221,13 +221,13 @@ async def greedy(players: Players, n_select: int, evaluate: Evaluate) -> Found:
     start = players.subsets(1 if players.singles else 2)
     await ask(start)
     chosen = max(start, key=value)
-    history = [_entry(chosen, estimate(scores[chosen]), step="start")]
+    history = [entry_of(chosen, estimate(scores[chosen]), step="start")]
     while len(chosen) != n_select:
         wider = [players.group({*chosen, name}) for name in players.names if name not in chosen]
         await ask(wider)
         before, chosen = chosen, max(wider, key=value)
         gain = estimate(scores[chosen] - scores[before])
-        history.append(_entry(chosen, estimate(scores[chosen]), step="add", gain=gain))
+        history.append(entry_of(chosen, estimate(scores[chosen]), step="add", gain=gain))
     while True:
         swaps = [
             group
@@ -242,7 +242,7 @@ async def greedy(players: Players, n_select: int, evaluate: Evaluate) -> Found:
             break
         gain = estimate(scores[better] - scores[chosen])
         chosen = better
-        history.append(_entry(chosen, estimate(scores[chosen]), step="exchange", gain=gain))
+        history.append(entry_of(chosen, estimate(scores[chosen]), step="exchange", gain=gain))
 
     rest = {name: players.group({*chosen, name}) for name in players.names if name not in chosen}
     without = {name: players.group({*chosen} - {name}) for name in chosen}
@@ -258,7 +258,7 @@ async def greedy(players: Players, n_select: int, evaluate: Evaluate) -> Found:
             importances[name] = estimate(scores[chosen] / len(chosen))
     for name in rest:
         gain = importances[name]
-        entry = _entry(rest[name], estimate(scores[rest[name]]), step="left out", gain=gain)
+        entry = entry_of(rest[name], estimate(scores[rest[name]]), step="left out", gain=gain)
         history.append({"participant": name, **entry})
     return Found(chosen, importances, tuple(history), _left_out(players, n_select))
 
@@ -288,7 +288,7 @@ async def shapley(
                 shares[member].append((terms[group] - before) / len(waiting))
             before, waiting = terms[group], []
     importances = {name: estimate(np.mean(shares[name], axis=0)) for name in names}
-    history = tuple(_entry(group, estimate(values)) for group, values in terms.items())
+    history = tuple(entry_of(group, estimate(values)) for group, values in terms.items())
     return Found(best(importances, n_select), importances, history)
 
 
@@ -310,9 +310,10 @@ def _left_out(players: Players, n_select: int) -> tuple[str, ...]:
     )
 
 
-def _entry(
+def entry_of(
     group: Group, score: Estimate, *, step: str = "test", gain: Estimate | None = None
 ) -> dict[str, Any]:
+    """A line of the history."""
     row: dict[str, Any] = {
         "step": step,
         "group": list(group),

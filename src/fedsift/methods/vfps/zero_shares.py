@@ -83,6 +83,25 @@ def masked(
     return np.asarray(np.bitwise_or.reduce(fields, axis=1))
 
 
+def masked_words(
+    values: npt.NDArray[np.int64], secret: bytes, context: str, members: Sequence[str], own: str
+) -> Words:
+    """Add this member's mask to numbers of 64 bits; unsigned words add up modulo ``2**64``.
+
+    Examples
+    --------
+    >>> parts = {"ann": np.array([1, 2]), "bob": np.array([10, 20])}
+    >>> sealed = [masked_words(parts[n], bytes(32), "list 1", list(parts), n) for n in parts]
+    >>> sum(sealed).tolist()
+    [11, 22]
+    """
+    position = list(members).index(own)
+    words = values.astype(np.uint64)
+    words += _key_stream(secret, context, members, position, len(words))
+    words -= _key_stream(secret, context, members, (position + 1) % len(members), len(words))
+    return words
+
+
 def total(arrays: Iterable[npt.NDArray[np.generic]], n_numbers: int) -> Words:
     """Sum over all members: masks cancel."""
     result = np.zeros(n_words(n_numbers) * _PER_WORD, dtype=np.uint64)
@@ -105,6 +124,13 @@ def _numbers(words: Words) -> Words:
 def _stream(
     secret: bytes, context: str, members: Sequence[str], position: int, count: int
 ) -> Words:
+    """Short numbers of one place in the ring."""
+    return _numbers(_key_stream(secret, context, members, position, count // _PER_WORD))
+
+
+def _key_stream(
+    secret: bytes, context: str, members: Sequence[str], position: int, n_words: int
+) -> Words:
     """Key stream of one place in the ring; lengths make the joined names unambiguous."""
     info = _DOMAIN + position.to_bytes(4, "big")
     for name in (context, *members):
@@ -113,5 +139,4 @@ def _stream(
     key = HKDF(hashes.SHA256(), length=32, salt=None, info=info).derive(secret)
     # Every key is used for one stream only, so a fixed nonce repeats nothing.
     stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
-    words = np.frombuffer(stream.update(bytes(8 * count // _PER_WORD)), "<u8")
-    return _numbers(words.astype(np.uint64))
+    return np.frombuffer(stream.update(bytes(8 * n_words)), "<u8").astype(np.uint64)

@@ -18,7 +18,7 @@ from fedsift.data import split_vertical
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Trial
 from fedsift.lab.attacks.rare_class import best_of
 from fedsift.lab.attacks.recording import recorded_fit
-from fedsift.lab.attacks.vfps.techniques import CURIOUS, CuriousLeader
+from fedsift.lab.attacks.vfps.techniques import CURIOUS, PAPER, CuriousLeader
 from fedsift.methods.vfps.selector import VFPSSelector
 from fedsift.protocol import Policy
 from fedsift.protocol.policy import SMALLEST_CLASS
@@ -37,7 +37,7 @@ def _trial(variant: str, seed: int) -> Trial:
         y = np.maximum(0, places - 1) if n_marked == 2 else (places >= n_marked).astype(np.int64)
         selector = VFPSSelector(
             n_participants=2, k=1, n_queries=_ROWS, security="plain", policy=policy,
-            random_state=seed,
+            random_state=seed, **PAPER,
         )  # fmt: skip
         federation = split_vertical(X, y, _COLUMNS, label_holder=None, task="classification")
         stage = recorded_fit(selector, federation, CURIOUS)

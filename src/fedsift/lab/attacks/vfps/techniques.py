@@ -96,18 +96,34 @@ class _Tap:
 
 
 class CuriousAggregator(Aggregator):
-    """Follows the protocol and keeps every order of pseudo-ids that it sees."""
+    """Follows the protocol and keeps every order of pseudo-ids, and every list, that it sees."""
 
     rankings: list[Integers]
+    lists: list[tuple[tuple[str, ...], int, Integers, npt.NDArray[np.bool_]]]
+    """Group, number of the query, sums, and which rows share the label."""
 
     def watch(self) -> None:
         """Start keeping notes."""
         self.rankings = []
+        self.lists = []
+
+    async def _sums(self, members: Any, ask: Any, lengths: Sequence[int], net: Any) -> Any:
+        sums = await super()._sums(members, ask, lengths, net)
+        ends = np.cumsum(lengths)[:-1]
+        pairs = zip(np.split(sums, ends), np.split(ask.alike.array(), ends), strict=True)
+        self.lists += [
+            (members, ask.first + i, part, alike.astype(bool))
+            for i, (part, alike) in enumerate(pairs)
+        ]
+        return sums
 
     async def _add_rounded(self, batch: Any, runs: list[int], net: Any) -> None:
         await super()._add_rounded(batch, runs, net)
         self.rankings += [batch.orders[run]._order.copy() for run in runs]
 
+
+PAPER = {"strategy": "group-testing", "design": "separate", "keep_own": False}
+"""The paper's way, in which the leader decrypts distances."""
 
 CURIOUS = {Leader: CuriousLeader, Aggregator: CuriousAggregator}
 

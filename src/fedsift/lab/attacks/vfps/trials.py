@@ -17,8 +17,8 @@ from fedsift.errors import PolicyViolation
 from fedsift.lab.attacks.attack import UNPROTECTED, Attack, Told, Trial
 from fedsift.lab.attacks.outside import seen_outside
 from fedsift.lab.attacks.recording import JobRun, Mounted, Stage, recorded_fit
-from fedsift.lab.attacks.vfps import rare_class, techniques
-from fedsift.lab.attacks.vfps.techniques import CURIOUS, View
+from fedsift.lab.attacks.vfps import rare_class, scores, techniques
+from fedsift.lab.attacks.vfps.techniques import CURIOUS, PAPER, View
 from fedsift.methods.vfps import leader as vfps
 from fedsift.methods.vfps.distances import Ranking, part_of_distance, size_bits, standardised
 from fedsift.methods.vfps.messages import (
@@ -50,7 +50,7 @@ _ALL_ROWS: dict[str, Any] = {"fagin": False, "allowed": AllRowDistances.declarat
 def views_of(stage: Stage) -> list[View]:
     """Everything the leader decrypted."""
     (leader,) = stage.roles(techniques.CuriousLeader).values()
-    views: list[View] = leader.views
+    views: list[View] = getattr(leader, "views", [])
     return views
 
 
@@ -99,6 +99,10 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
     ((party, leader),) = stage.roles(vfps.Leader).items()
     views, told = views_of(stage), stage.told
     matrices = {name: role._matrix for name, role in stage.roles(Participant).items()}
+    lined_up = scores.share_lined_up(stage)
+    if lined_up is not None:
+        yield "query-distances", vfps.AGGREGATOR, Trial(lined_up, 0.0, *told)
+        return
     if views:
         yield "distance-solving", party, Trial(solved_share(views), 0.0, *told)
     others = {name: m[:, 0] for name, m in matrices.items() if name != leader._own}
@@ -140,6 +144,7 @@ def _fit(federation: Federation, seed: int, *, allowed: str = "", **settings: An
     if allowed:
         needed = {m.declaration.kind for m in MESSAGES if not m.declaration.optional}
         settings["policy"] = Policy(may_reveal=(*sorted(needed), allowed), min_security_bits=0)
+    settings = PAPER | settings
     return recorded_fit(VFPSSelector(random_state=seed, **settings), federation, CURIOUS)
 
 
@@ -276,7 +281,8 @@ ATTACKS = (
             aims_at="one participant's part of a distance",
             measure="parts solved",
             unprotected="every policy names 'paired-groups': overlapping groups on one query",
-            default=f"strategy={strategy!r} is refused: no policy names 'paired-groups'",
+            default=f"strategy={strategy!r} with design='separate' is refused: no policy names "
+            "'paired-groups'",
             trial=partial(_solved_search, strategy),
             runs=(1, 3),
             tolerance=0.05,
@@ -335,4 +341,5 @@ ATTACKS = (
         declared_as=(),
     ),
     *rare_class.ATTACKS,
+    *scores.ATTACKS,
 )
