@@ -80,6 +80,8 @@ class FederatedSelector(SelectorMixin, BaseEstimator):
         """Keep the selected features of an array, a frame, or every table of a federation."""
         if isinstance(X, Federation):
             check_is_fitted(self)
+            if not any(self.result_.selected.values()):
+                warnings.warn("No features were selected.", UserWarning, stacklevel=2)
             return _select_tables(X, self.result_.selected)
         return super().transform(X)
 
