@@ -61,7 +61,7 @@ _MEANING = {
     "_TABLE_KEYS.label": "the label column; in a vertical job `{ party = ..., column = ... }`",
     "_TABLE_KEYS.id": "column, or columns, by which rows are matched with private set intersection",
     "_SHARED_KEYS.setting": '`"vertical"` (same rows, different columns) or `"horizontal"` (same columns, different rows)',
-    "_SHARED_KEYS.task": '`"auto"`, `"classification"` or `"regression"`',
+    "_SHARED_KEYS.task": '`"auto"`, `"classification"`, `"regression"` or `"survival"`',
     "_SHARED_KEYS.categorical": "columns that are categories although they hold numbers",
     "_PARTY_KEYS.name": "as others call it; with FLARE the name of the organisation",
     "_PARTY_KEYS.data": "CSV or Parquet file, relative to the job file",

@@ -35,9 +35,7 @@ _CASES: dict[str, dict[str, Any]] = {
     "f, classes, different rows": {"score": "f", "horizontal": True},
     "gini": {"score": "gini"},
     "gini, 20 copies": {"score": "gini", "n_permutations": 20},
-    "chi2": {"score": "chi2"},
     "mi": {"score": "mi"},
-    "mi, different rows": {"score": "mi", "horizontal": True},
 }
 """How features are tested; the bars are for ``f``."""
 

@@ -19,6 +19,7 @@ JOBS = {
     "filters_vertical.toml": {},
     "filters_horizontal.toml": {},
     "interaction.toml": {},
+    "survival.toml": {},
     "vfps.toml": {},
     "fedsdg.toml": {},
     "dcfs.toml": {},
