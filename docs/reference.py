@@ -58,7 +58,7 @@ _MEANING = {
     "_SPLIT_KEYS.parties": "how many, or their names; 2 if missing",
     "_SPLIT_KEYS.label_holder": "vertical: who has the label; `label-holder` is a party of its own",
     "_SPLIT_KEYS.skew": 'horizontal: `"kmeans"` or `"dirichlet"` for parties whose rows differ',
-    "_TABLE_KEYS.label": "the label column; in a vertical job `{ party = ..., column = ... }`",
+    "_TABLE_KEYS.label": "the label column; in a vertical job `{ party = ..., column = ... }`; of survival times `time = ..., event = ...` instead of `column`, also in a horizontal job",
     "_TABLE_KEYS.id": "column, or columns, by which rows are matched with private set intersection",
     "_SHARED_KEYS.setting": '`"vertical"` (same rows, different columns) or `"horizontal"` (same columns, different rows)',
     "_SHARED_KEYS.task": '`"auto"`, `"classification"`, `"regression"` or `"survival"`',

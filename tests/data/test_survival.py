@@ -1,5 +1,6 @@
 """Survival times as labels: residuals, concordance, and what is refused."""
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,9 +8,13 @@ from scipy import stats
 
 import fedsift as fs
 from fedsift.data import Target
+from fedsift.data.part import read_part
 from fedsift.data.survival import concordance_index, martingale_residuals
 from fedsift.errors import DataError, FedsiftError, PolicyViolation, ValueProblem
+from fedsift.jobs.run import LocalParty
 from fedsift.lab.compare import compare
+from fedsift.protocol import Policy
+from helpers import joint
 
 
 def followed(n_rows=200, n_columns=6, seed=0, ties=False):
@@ -135,10 +140,10 @@ def test_labels_come_in_two_parts(form):
     assert fs.FilterSelector("f", **settings).fit(X, y).support_[0]
 
 
-def frame(**changed):
-    X, event, time = followed(120)
+def frame(n_rows=120):
+    X, event, time = followed(n_rows)
     table = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
-    return table.assign(days=time, died=event, **changed)
+    return table.assign(days=time, died=event)
 
 
 LABEL = {"time": "days", "event": "died"}
@@ -250,3 +255,36 @@ def test_other_methods_take_them_too():
         assert selector.fit(X, y).support_[0]
     worth = fs.VFPSSelector(n_participants=1, parties=3, **plain).fit(X, y).result_.participants
     assert len(worth) > 0
+
+
+@pytest.mark.parametrize("setting", ["vertical", "horizontal"])
+def test_sites_select_what_one_process_does(setting):
+    table = frame(240)
+    if setting == "vertical":
+        sources = {"bank": table[["x0", "x1", "days", "died"]], "shop": table[["x2", "x3"]]}
+        federation = fs.Federation.vertical(sources, label=("bank", LABEL))
+        job = joint.vertical("filter", sources, ids=False, score="f", n_features_to_select="fdr")
+    else:
+        sources = {"north": table[:80], "south": table[80:160], "west": table[160:]}
+        federation = fs.Federation.horizontal(sources, LABEL)
+        job = joint.horizontal("filter", score="f", n_features_to_select="fdr")
+    job = msgspec.structs.replace(job, task="survival")
+    numbers = Policy(may_reveal=("basic", "feature-count", "numeric-scores"))
+    homes = {
+        party: LocalParty.of(
+            read_part(party, rows, label=LABEL if "days" in rows else None),
+            numbers if setting == "vertical" and party == "shop" else None,
+        )
+        for party, rows in sources.items()
+    }
+
+    coordinator, ended = joint.at_sites(job, homes)
+
+    assert ended[coordinator].error is None, ended[coordinator].error
+    result = ended[coordinator].value
+    here = fs.FilterSelector("f", n_features_to_select="fdr").fit(federation).result_
+    assert result.selected == here.selected
+    assert any(result.selected.values())
+    for party, own in result.p_values.items():
+        for name, value in own.items():
+            assert value == pytest.approx(here.p_values[party][name])

@@ -202,6 +202,7 @@ def load_site(folder: Path) -> SiteSettings:
     pinned = _keys(check, ("keys", "pinned"), keys.get("pinned", {}))
     signing = _keys(check, ("keys", "signing"), keys.get("signing", {}))
     submitters = _keys(check, ("accepts", "submitters"), accepts.get("submitters", {}))
+    label = _label(check, data.get("label"))
     check.finish("the organisation")
     columns = data.get("columns")
     drivers = accepts.get("drivers")
@@ -210,7 +211,7 @@ def load_site(folder: Path) -> SiteSettings:
         party["name"],
         source,
         _texts(data.get("id")),
-        _label(check, data.get("label")),
+        label,
         None if columns is None else tuple(columns),
         tuple(data.get("categorical", ())),
         policy,
