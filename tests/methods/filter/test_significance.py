@@ -11,6 +11,7 @@ from sklearn.feature_selection import f_classif, f_regression
 import fedsift as fs
 from fedsift.data import PartyTable, Target
 from fedsift.errors import ParameterError
+from fedsift.lab.pooled import pooled_selection
 from fedsift.methods.filter import messages, significance
 from fedsift.methods.filter.ranking import Params, bins_of, contingency, plain_scores
 from helpers.arrays import labelled
@@ -290,3 +291,17 @@ def test_reports_show_them_beside_the_score(tmp_path):
     assert "p-value" not in text.render(
         fitted(X, y, "gini", security="plain", n_features_to_select=2).result_
     )
+
+
+@pytest.mark.parametrize("score", ["f", "gini", "mi"])
+@pytest.mark.parametrize("split", [fs.split_vertical, fs.split_horizontal])
+def test_comparisons_know_what_open_data_would_select(score, split):
+    X, y = labelled(200, 8, 2)
+    federation = split(X, y, 2, random_state=0)
+    given = {"score": score, "n_features_to_select": "fdr"}
+
+    found = pooled_selection("filter", given, federation, seed=0)
+
+    chosen = fitted(federation, None, score, security="plain").support_
+    assert found.tolist() == chosen.tolist()
+    assert 0 < found.sum() < 8
