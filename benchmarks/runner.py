@@ -42,6 +42,7 @@ SUITES: dict[str, Suite] = {
         "costs",
         "dcfs.suite",
         "dp.suite",
+        "false_discoveries",
         "fedsdg.suite",
         "filters",
         "fpso.suite",

@@ -8,7 +8,18 @@ import argparse
 import importlib
 
 NAMES = (
-    *("attacks", "compare", "costs", "dcfs", "dp", "fedsdg", "first_hour", "fpso", "interaction"),
+    *(
+        "attacks",
+        "compare",
+        "costs",
+        "dcfs",
+        "dp",
+        "fedsdg",
+        "filter",
+        "first_hour",
+        "fpso",
+        "interaction",
+    ),
     *("readme", "runtime", "stepwise", "vfps"),
 )
 

@@ -251,3 +251,33 @@ def test_lines_of_unusual_toml():
         ("t", "u", "v"): 12,
         ("t", "u", "w"): 15,
     }
+
+
+SURVIVAL = {'column = "default"': 'time = "days", event = "died"'}
+
+
+def test_a_label_of_survival_times(load):
+    for swap in (SURVIVAL, SURVIVAL | {"[data]": '[data]\ntask = "survival"'}):
+        data = load(swap=swap).data
+
+        assert data.label == {"time": "days", "event": "died"}
+        assert (data.label_party, data.task) == ("bank", "survival")
+    rows = load(
+        '[job]\nmethod = "filter"\n[data]\nsetting = "horizontal"\n'
+        'label = { time = "days", event = "died" }\n[[party]]\nname = "a"\ndata = "bank.csv"\n'
+    )
+    assert rows.data.label == {"time": "days", "event": "died"}
+
+
+@pytest.mark.parametrize(
+    ("swap", "words"),
+    [
+        ({'column = "default"': 'time = "days"'}, "and no column"),
+        ({'column = "default"': 'time = "days", event = "died", column = "x"'}, "and no column"),
+        (SURVIVAL | {"[data]": '[data]\ntask = "regression"'}, "goes with a label of time"),
+        ({"[data]": '[data]\ntask = "survival"'}, "goes with a label of time"),
+        ({'column = "default"': 'tme = "days", event = "died"'}, "Did you mean 'time'?"),
+    ],
+)
+def test_a_label_of_survival_times_names_both(load, swap, words):
+    assert any(words in problem for problem in problems(load, swap=swap))

@@ -5,10 +5,12 @@ import stat
 import tomllib
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from fedsift.config.toml import toml_text
 from fedsift.deploy.kits import share_keys
+from fedsift.deploy.own_table import columns_for
 from fedsift.deploy.site_files import (
     load_site,
     make_key,
@@ -20,7 +22,8 @@ from fedsift.deploy.site_files import (
     write_public,
     write_sections,
 )
-from fedsift.errors import ConfigError, FileProblem, JobError
+from fedsift.errors import ConfigError, FileProblem, JobError, PolicyViolation
+from fedsift.jobs.spec import JointJob
 
 KEY = base64.b64encode(bytes(32)).decode()
 
@@ -59,6 +62,29 @@ def test_a_settings_file_is_read(site, tmp_path, bank_csv):
     assert settings.checkpoint == tmp_path / "kept"
     assert settings.key_file == tmp_path / "organisation.key"
     assert stat.S_IMODE((tmp_path / "site.toml").stat().st_mode) == 0o600
+
+
+def test_a_label_of_survival_times_is_released_for_such_jobs_alone(site, bank_csv):
+    label = {"time": "age", "event": "income"}
+    settings = site(data={"path": str(bank_csv), "label": label})
+    job = JointJob(
+        method="filter", setting="vertical", parties=("bank", "shop"), label_party="bank",
+        labelled=True, label_column="age", task="survival", parameters={},
+    )  # fmt: skip
+
+    assert settings.label == label
+    assert columns_for(settings, job) is None
+    for refused in (
+        msgspec.structs.replace(job, task="auto"),
+        msgspec.structs.replace(job, label_column="income"),
+        msgspec.structs.replace(job, columns={"bank": ("income",)}),
+    ):
+        with pytest.raises(PolicyViolation, match="not released"):
+            columns_for(settings, refused)
+    with pytest.raises(PolicyViolation, match="not released"):
+        columns_for(site(data={"path": str(bank_csv), "label": "age"}), job)
+    with pytest.raises(JobError, match="not complete"):
+        site(data={"path": str(bank_csv), "label": {"time": "age"}})
 
 
 @pytest.mark.parametrize(

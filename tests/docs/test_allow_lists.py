@@ -20,6 +20,7 @@ JOBS = {
     "filters_horizontal.toml": {},
     "interaction.toml": {},
     "stepwise.toml": {},
+    "survival.toml": {},
     "vfps.toml": {},
     "fedsdg.toml": {},
     "dcfs.toml": {},

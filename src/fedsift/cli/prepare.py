@@ -198,7 +198,7 @@ def prepare_tables(job: Job, made_up: Mapping[str, Any] | None = None) -> JobRun
             entry.name,
             entry.data if made_up is None else made_up[entry.name],
             ids=entry.id_columns,
-            label=data.label_column if data.label_party in (None, entry.name) else None,
+            label=data.label if data.label_party in (None, entry.name) else None,
             columns=entry.columns,
             categorical=data.categorical,
         )
@@ -350,6 +350,9 @@ def _made_up(
     if data.label_column is not None and data.label_party in (None, entry.name):
         rows = np.random.default_rng(99).permutation(n_rows)
         frame[data.label_column] = rows % classes if classes else rng.normal(size=n_rows)
+        if data.event_column is not None:
+            frame[data.label_column] = rng.exponential(size=n_rows)
+            frame[data.event_column] = rows % 2
     return frame
 
 

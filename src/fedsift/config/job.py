@@ -17,11 +17,12 @@ from typing import Any
 from fedsift.config.parameters import Parameter
 from fedsift.config.parties import PartyEntry, parties_in, texts_in
 from fedsift.config.steps import StepEntry, check_setting, steps_in
-from fedsift.config.toml import TEXTS, Kinds, TomlCheck, did_you_mean
+from fedsift.config.toml import TEXTS, Key, Kinds, TomlCheck, did_you_mean
 
 SETTINGS = ("vertical", "horizontal")
 ENGINES = ("embedded", "flare")
-TASKS = ("auto", "classification", "regression")
+TASKS = ("auto", "classification", "regression", "survival")
+_PLAIN_TASKS = tuple(task for task in TASKS if task != "survival")
 CHAIN = "chain"
 """Stands for the method of a job that has steps."""
 
@@ -82,7 +83,10 @@ class MethodSchema:
 
 @dataclass(frozen=True)
 class DataEntry:
-    """A catalogued set to split, or what the parties' tables have in common."""
+    """A catalogued set to split, or what the parties' tables have in common.
+
+    With an ``event_column`` the label is a survival time, and ``label_column`` has the times.
+    """
 
     setting: str
     dataset: str | None = None
@@ -91,8 +95,16 @@ class DataEntry:
     skew: str | None = None
     label_party: str | None = None
     label_column: str | None = None
+    event_column: str | None = None
     task: str = "auto"
     categorical: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str | dict[str, str] | None:
+        """The label column, or those of survival times."""
+        if self.label_column is None or self.event_column is None:
+            return self.label_column
+        return {"time": self.label_column, "event": self.event_column}
 
 
 @dataclass(frozen=True)
@@ -368,22 +380,45 @@ def _tables(
         if entry.data is None and not named and not at_home:
             needed = "Every party needs data, the path of its table."
             check.add(("party", number), f"Party {entry.name!r} has no data.", needed, "Add it.")
-    label: dict[str, Any] = {}
-    given = data.get("label")
-    if isinstance(given, dict):
-        keys: dict[str, Kinds] = {"party": (str,), "column": (str,)}
-        label = check.table(("data", "label"), given, keys, "label")
-    elif given is not None:
-        label = {"column": given}
-    if given is not None and setting == "vertical" and not {"party", "column"} <= set(label):
-        needed = 'A vertical job needs label = { party = "...", column = "..." }.'
-        check.add(("data", "label"), "The label is not complete.", needed, "Complete it.")
-    if "party" in label:
-        check.known(("data", "label"), "party", label["party"], [p.name for p in parties.values()])
+    label = _label(check, data, setting, parties)
+    if "event" in label:
+        shared = shared | {"task": "survival"}
     # Every party may have an id column of its own name; the common one is the default.
     for number, entry in parties.items():
         if not entry.id_columns:
             parties[number] = replace(entry, id_columns=texts_in(data.get("id")))
     return DataEntry(
-        setting, label_party=label.get("party"), label_column=label.get("column"), **shared
+        setting,
+        label_party=label.get("party"),
+        label_column=label.get("column"),
+        event_column=label.get("event"),
+        **shared,
     )
+
+
+def _label(
+    check: TomlCheck, data: dict[str, Any], setting: str, parties: dict[int, PartyEntry]
+) -> dict[str, Any]:
+    """Party and column of the label; for survival times ``event`` too, and times in ``column``."""
+    given = data.get("label")
+    if given is None:
+        return {}
+    where: Key = ("data", "label")
+    keys: dict[str, Kinds] = dict.fromkeys(("party", "column", "time", "event"), (str,))
+    label = check.table(where, given, keys, "label") if isinstance(given, dict) else {}
+    label = label if isinstance(given, dict) else {"column": given}
+    told = {"time", "event"} & set(label)
+    if len(told) == 1 or (told and "column" in label):
+        needed = 'Survival times need label = { time = "...", event = "..." } and no column.'
+        check.add(where, "The label names a part of survival times.", needed, "Name both.")
+    elif data.get("task", "auto") not in (("auto", "survival") if told else _PLAIN_TASKS):
+        needed = 'task = "survival" goes with a label of time and event, and with no other.'
+        check.add(where, "Task and label do not fit.", needed, "Change one of them.")
+    if told:
+        label["column"] = label.pop("time", label.get("column", ""))
+    if setting == "vertical" and not {"party", "column"} <= set(label):
+        needed = 'A vertical job needs label = { party = "...", column = "..." }.'
+        check.add(where, "The label is not complete.", needed, "Complete it.")
+    if "party" in label:
+        check.known(where, "party", label["party"], [p.name for p in parties.values()])
+    return label

@@ -252,6 +252,18 @@ N_FEATURES = Parameter(
 N_FEATURES_OR_AUTO = Parameter(
     N_FEATURES.text, (accept_words("auto"), accept_whole(), accept_share())
 )
+N_FEATURES_OR_FDR = N_FEATURES.but(
+    f"{N_FEATURES.text} ``fdr`` keeps all features whose q-value is at most ``fdr``; there may be "
+    "none.",
+    accepts=(accept_words("fdr"), accept_whole(), accept_share()),
+    action="Give the number of features to keep, or 'fdr'.",
+)
+FDR = Parameter(
+    "With ``n_features_to_select='fdr'``: the largest expected share of features among the "
+    "selected ones that tell nothing of the label (Benjamini and Hochberg's procedure).",
+    accept_share(below=True),
+    action="0.05 and 0.1 are usual.",
+)
 HE = Parameter(
     "Encryption; ``auto`` takes BGV, the faster one.", accept_words("auto", "bgv", "paillier")
 )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedsift.data.horizontal import assemble_horizontal
 from fedsift.data.ids import unknown_party
 from fedsift.data.sources import missing_column
+from fedsift.data.survival import LabelColumn
 from fedsift.data.table import Column, PartyTable
 from fedsift.data.target import Target
 from fedsift.data.vertical import IdColumns, Label, assemble_vertical
@@ -104,12 +105,13 @@ class Federation:
         tables : mapping or sequence of pairs
             Party name to anything `PartyTable.from_any` takes.
         label : (party, column) or (party, array-like), optional
-            Where the labels are. A party that has nothing but labels (and ids) holds labels only;
-            labels given as an array may belong to a party without a table.
+            Where the labels are; of survival times the columns are
+            ``{"time": ..., "event": ...}``. A party that has nothing but labels (and ids) holds
+            labels only; labels given as an array may belong to a party without a table.
         on : str, list of str, or mapping of party to these, optional
             Id column or columns to align the rows by. Without it all parties need the same
             rows in the same order.
-        task : {"auto", "classification", "regression"}
+        task : {"auto", "classification", "regression", "survival"}
             What the labels are.
         categorical : list of str
             Columns, at whichever party, that hold categories although they look like numbers.
@@ -150,7 +152,7 @@ class Federation:
     def horizontal(
         cls,
         tables: Mapping[str, Any] | Sequence[tuple[str, Any]],
-        label: str | None = None,
+        label: LabelColumn | None = None,
         task: str = "auto",
         categorical: Sequence[str] = (),
         *,
@@ -162,9 +164,11 @@ class Federation:
         ----------
         tables : mapping or sequence of pairs
             Party name to ``(X, y)``, a data frame, a PartyTable or the path of a file.
-        label : str, optional
+        label : str or dict, optional
             Label column of the tables that are not ``(X, y)``; without it they have no labels.
-        task : {"auto", "classification", "regression"}
+            Survival times have two, ``{"time": ..., "event": ...}``, and every party compares its
+            rows with its own rows at risk (a model stratified by party).
+        task : {"auto", "classification", "regression", "survival"}
             What the labels are.
         categorical : list of str
             Columns that hold categories although they look like numbers.

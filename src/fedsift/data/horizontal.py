@@ -11,8 +11,10 @@ import numpy as np
 
 from fedsift.data.ids import as_pairs
 from fedsift.data.sources import RawColumn, raw_column, read_source, shortened, united
+from fedsift.data.survival import LabelColumn
 from fedsift.data.table import PartyTable, as_raw
 from fedsift.data.target import Target
+from fedsift.data.vertical import labels_of
 from fedsift.errors import AlignmentError, ColumnError
 
 
@@ -25,7 +27,7 @@ class HorizontalParts(NamedTuple):
 
 def assemble_horizontal(
     tables: Mapping[str, Any] | Sequence[tuple[str, Any]],
-    label: str | None,
+    label: LabelColumn | None,
     ids: str | Sequence[str] | None,
     task: str,
     categorical: Sequence[str],
@@ -57,8 +59,14 @@ def united_targets(labels: Mapping[str, RawColumn | None], task: str) -> dict[st
 
 
 def _pooled(columns: Sequence[RawColumn]) -> RawColumn:
-    kinds = {column.values.dtype.kind in "biuf" for column in columns}
+    kinds = {column.values.dtype.kind in "biufV" for column in columns}
     arrays = [c.values if kinds == {True} else c.values.astype(object) for c in columns]
+    if len({column.values.dtype.names for column in columns}) > 1:
+        raise ColumnError(
+            "Some parties have survival times as labels, and others do not.",
+            "All parties of a horizontal federation need labels of one kind.",
+            "Give every party events and times, or none.",
+        )
     orders = [column.order for column in columns if column.order is not None]
     return RawColumn(
         columns[0].name,
@@ -71,7 +79,7 @@ def _pooled(columns: Sequence[RawColumn]) -> RawColumn:
 def _read_party(
     name: str,
     source: Any,
-    label: str | None,
+    label: LabelColumn | None,
     ids: str | Sequence[str] | None,
     categorical: Sequence[str],
 ) -> tuple[PartyTable, RawColumn | None]:
@@ -83,16 +91,15 @@ def _read_party(
     if label is None:
         return PartyTable.from_any(source, name=name, ids=ids, categorical=categorical), None
     if isinstance(source, PartyTable):
-        labels = as_raw(source).column(label, name)
-        kept = [column for column in source.feature_names if column != label]
+        labels, rest = labels_of(name, as_raw(source), label)
+        kept = list(rest.names)
         narrowed = source.select(kept)
         return PartyTable.from_any(narrowed, name=name, ids=ids, categorical=categorical), labels
     id_names = () if ids is None else (ids,) if isinstance(ids, str) else tuple(ids)
     raw = read_source(
         source, party=name, text_columns=(*id_names, *categorical), index_columns=id_names
     )
-    labels = raw.column(label, name)
-    rest = raw.without([label])
+    labels, rest = labels_of(name, raw, label)
     return PartyTable.from_any(rest, name=name, ids=ids, categorical=categorical), labels
 
 

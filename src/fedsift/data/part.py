@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fedsift.data import Federation
 from fedsift.data.ids import Ids
 from fedsift.data.sources import RawColumn, is_missing, read_source
+from fedsift.data.survival import LabelColumn, column_names
 from fedsift.data.table import Column, PartyTable, objects_as_numbers
 from fedsift.data.target import Target
 from fedsift.data.vertical import read_member
@@ -144,7 +145,7 @@ def read_part(
     source: Any,
     *,
     ids: Sequence[str] = (),
-    label: str | None = None,
+    label: LabelColumn | None = None,
     columns: Sequence[str] | None = None,
     categorical: Sequence[str] = (),
 ) -> Part:
@@ -157,8 +158,8 @@ def read_part(
     source : anything :meth:`PartyTable.from_any` takes
     ids : sequence of str
         Columns that identify a row.
-    label : str, optional
-        The label column, which is no feature.
+    label : str, or mapping with ``time`` and ``event``, optional
+        The label column or columns, which are no features.
     columns : sequence of str, optional
         The only columns to use as features.
     categorical : sequence of str
@@ -171,7 +172,7 @@ def read_part(
     """
     if columns is not None:
         raw = read_source(source, party=party, text_columns=(*ids, *categorical), index_columns=ids)
-        wanted = [*ids, *columns, *([] if label is None else [label])]
+        wanted = [*ids, *columns, *column_names(label)]
         source = raw.only(list(dict.fromkeys(wanted)), party)
     member, _ = read_member(party, source, tuple(ids), label, categorical)
     return Part(party, member.n_rows, member.table, member.labels, member.ids)

@@ -60,7 +60,7 @@ def split_vertical(
         own called ``label-holder``.
     names : list of str, optional
         Party names; ``party-1``, ``party-2``, ... by default.
-    task : {"auto", "classification", "regression"}
+    task : {"auto", "classification", "regression", "survival"}
         What the labels are.
     categorical : list of str
         Columns that hold categories although they look like numbers.

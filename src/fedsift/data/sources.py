@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsift.config.toml import did_you_mean
+from fedsift.data.survival import pairs_in
 from fedsift.errors import ColumnError, ParameterError
 
 LONGEST_NAME = 1000
@@ -248,6 +249,9 @@ def from_frame(frame: pd.DataFrame, party: str, index_columns: Sequence[str] = (
 
 def raw_column(name: str, values: Any, party: str) -> RawColumn:
     """Read one 1-D array-like, e.g. labels or one column of a dictionary."""
+    pairs = pairs_in(values, name)
+    if pairs is not None:
+        return RawColumn(name, pairs)
     if hasattr(values, "dtype") and hasattr(values, "to_numpy") and hasattr(values, "iloc"):
         return _from_frame_part(name, values, party)
     array = values if isinstance(values, np.ndarray) else _array_of(values)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""The target: class labels or numbers that the features are judged by."""
+"""The target: class labels, numbers or survival times that the features are judged by."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsift.data.sources import RawColumn, is_missing, raw_column
+from fedsift.data.survival import check_pairs, martingale_residuals, pairs_in
 from fedsift.data.table import encode, objects_as_numbers
 from fedsift.errors import ColumnError, ParameterError, ValueProblem
 
-TASKS = ("auto", "classification", "regression")
+TASKS = ("auto", "classification", "regression", "survival")
 
 # Up to this many distinct values, whole numbers are taken for class labels.
 _MOST_CLASSES = 50
@@ -41,7 +42,10 @@ class Target:
     classes : tuple of str
         Class names; empty for numbers.
     values : ndarray of float64 of shape (n_rows,)
-        The numbers; empty for classes.
+        The numbers; empty for classes. Of survival times martingale residuals.
+    event, time : ndarray of float64 of shape (n_rows,)
+        Of survival times: whether the event came, and when; empty otherwise. They stay with the
+        labels and are for evaluation only.
 
     Examples
     --------
@@ -53,10 +57,18 @@ class Target:
     codes: NDArray[np.int64] = field(default_factory=_no_codes)
     classes: tuple[str, ...] = ()
     values: NDArray[np.float64] = field(default_factory=_no_numbers)
+    event: NDArray[np.float64] = field(default_factory=_no_numbers)
+    time: NDArray[np.float64] = field(default_factory=_no_numbers)
 
     def __post_init__(self) -> None:
-        self.codes.flags.writeable = False
-        self.values.flags.writeable = False
+        for array in (self.codes, self.values, self.event, self.time):
+            array.flags.writeable = False
+
+    @classmethod
+    def of_survival(cls, event: ArrayLike, time: ArrayLike) -> Target:
+        """Residuals of checked events and times; parties with different rows each have a model."""
+        came, when = np.array(event, dtype=np.float64), np.array(time, dtype=np.float64)
+        return cls("numbers", values=martingale_residuals(came, when), event=came, time=when)
 
     @classmethod
     def from_values(
@@ -67,8 +79,9 @@ class Target:
         Parameters
         ----------
         y : array-like of shape (n_rows,)
-            The labels.
-        task : {"auto", "classification", "regression"}
+            The labels. Survival times are a structured array of (event, time), as scikit-survival
+            has it, or a frame or dictionary with ``event`` and ``time``.
+        task : {"auto", "classification", "regression", "survival"}
             With ``"auto"``, text and booleans are classes; integers are classes unless they have
             more than 50 distinct values in more than half of the rows; other numbers are classes
             only if they are whole, with at most 50 distinct values in fewer than half of the rows.
@@ -87,6 +100,9 @@ class Target:
                 f"task={task!r} is not known.", f"It must be one of {', '.join(TASKS)}.",
                 "Leave it at 'auto' if in doubt.",
             )  # fmt: skip
+        pairs = pairs_in(y.values if isinstance(y, RawColumn) else y, name)
+        if pairs is not None or task == "survival":
+            return _survival(pairs, task, name, fewest_classes)
         raw = y if isinstance(y, RawColumn) else raw_column(name, y, "label holder")
         values = objects_as_numbers(raw.values)
         _refuse_missing(values, name)
@@ -97,7 +113,8 @@ class Target:
 
     def __repr__(self) -> str:
         classes = f", {self.n_classes} classes" if self.kind == "classes" else ""
-        return f"Target({self.kind}, {self.n_rows} rows{classes})"
+        kind = "survival" if self.has_times else self.kind
+        return f"Target({kind}, {self.n_rows} rows{classes})"
 
     @property
     def n_rows(self) -> int:
@@ -114,7 +131,28 @@ class Target:
         index = np.asarray(rows)
         if self.kind == "classes":
             return Target("classes", codes=self.codes[index], classes=self.classes)
+        if self.has_times:
+            return Target.of_survival(self.event[index], self.time[index])
         return Target("numbers", values=self.values[index])
+
+    @property
+    def has_times(self) -> bool:
+        """Whether the numbers are residuals of survival times."""
+        return len(self.time) > 0
+
+
+def _survival(pairs: NDArray[Any] | None, task: str, name: str, fewest: int) -> Target:
+    if pairs is None or task not in ("auto", "survival", "regression"):
+        found = f"has no times, and task={task!r}" if pairs is None else "has events and times"
+        raise ValueProblem(
+            f"The {name} {found}.",
+            "Survival labels are events and times, with task='survival' or 'auto'.",
+            "Give a structured array of (event, time), or name both columns.",
+        )
+    if not len(pairs):
+        _refuse_missing(pairs, name)
+    check_pairs(pairs, name, needs_event=fewest > 1)
+    return Target.of_survival(pairs["event"], pairs["time"])
 
 
 def _refuse_missing(values: NDArray[Any], name: str) -> None:

@@ -25,6 +25,8 @@ from fedsift.data.sources import (
     raw_column,
     read_source,
 )
+from fedsift.data.survival import LabelColumn, as_pairs_of
+from fedsift.data.survival import column_names as label_columns
 from fedsift.data.table import PartyTable, as_raw
 from fedsift.data.target import Target
 from fedsift.errors import AlignmentError, ParameterError, PartyError
@@ -93,12 +95,17 @@ def ids_of(on: IdColumns, party: str) -> tuple[str, ...]:
     return (on,) if isinstance(on, str) else tuple(on)
 
 
-def labels_of(name: str, raw: RawTable, column: str) -> tuple[RawColumn, RawTable]:
-    """Take a label column out of a party's table."""
-    return raw.column(column, name), raw.without([column])
+def labels_of(name: str, raw: RawTable, label: LabelColumn) -> tuple[RawColumn, RawTable]:
+    """Take a label, of one column or of time and event, out of a party's table."""
+    rest = raw.without(label_columns(label))
+    if isinstance(label, str):
+        return raw.column(label, name), rest
+    time, event = (raw.column(column, name) for column in label_columns(label))
+    pairs = as_pairs_of(event.values, time.values, f"label of party {name!r}")
+    return RawColumn(time.name, pairs), rest
 
 
-def _split_label(label: Label) -> tuple[str | None, str | None, Any]:
+def _split_label(label: Label) -> tuple[str | None, LabelColumn | None, Any]:
     """Return the label holder, and either the column or the labels themselves."""
     if label is None:
         return None, None, None
@@ -109,6 +116,14 @@ def _split_label(label: Label) -> tuple[str | None, str | None, Any]:
             "For example label=('bank', 'default').",
         )
     party, what = label
+    if isinstance(what, Mapping) and all(isinstance(name, str) for name in what.values()):
+        if set(what) != {"time", "event"}:
+            raise ParameterError(
+                f"The label names {len(what)} columns.",
+                "A label of survival times names two: time and event.",
+                "For example label=('bank', {'time': 'days', 'event': 'died'}).",
+            )
+        return party, what, None
     return (party, what, None) if isinstance(what, str) else (party, None, what)
 
 
@@ -116,7 +131,7 @@ def read_member(
     name: str,
     source: Any,
     id_names: tuple[str, ...],
-    label_column: str | None,
+    label_column: LabelColumn | None,
     categorical: Sequence[str],
 ) -> tuple[VerticalParty, set[str]]:
     """Read one party; also return which of the categorical columns it has.
@@ -144,12 +159,14 @@ def _member_of_table(
     name: str,
     table: PartyTable,
     id_names: tuple[str, ...],
-    label_column: str | None,
+    label_column: LabelColumn | None,
     categorical: Sequence[str],
 ) -> tuple[VerticalParty, set[str]]:
-    labels = None if label_column is None else as_raw(table).column(label_column, name)
+    labels = None if label_column is None else labels_of(name, as_raw(table), label_column)[0]
     found = set(categorical) & set(table.feature_names)
-    features = [c for c in table.feature_names if c != label_column and c not in id_names]
+    features = [
+        c for c in table.feature_names if c not in (*label_columns(label_column), *id_names)
+    ]
     if label_column is not None and not features:
         ids = table.ids
         if set(id_names) & set(table.feature_names):
@@ -176,7 +193,7 @@ def refuse_unknown_categorical(left_over: set[str], names: Mapping[str, Sequence
 
 
 def _attach_labels(
-    members: list[VerticalParty], holder: str, column: str | None, labels: Any
+    members: list[VerticalParty], holder: str, column: LabelColumn | None, labels: Any
 ) -> None:
     """Give the labels to their holder, who may be a party of its own."""
     member = next((m for m in members if m.name == holder), None)

@@ -30,6 +30,7 @@ import msgspec
 
 from fedsift.config.parties import policy_in
 from fedsift.config.toml import TEXTS, Kinds, TomlCheck, toml_text, write_text
+from fedsift.data.survival import LabelColumn, column_names
 from fedsift.deploy.flare import wire as flare_files
 from fedsift.deploy.project import Project
 from fedsift.deploy.provision import (
@@ -342,8 +343,8 @@ class PartyData:
         CSV or Parquet file.
     id_columns : tuple of str
         Columns that identify a row.
-    label : str, optional
-        The only column that a job may use as the label.
+    label : str, or mapping with ``time`` and ``event``, optional
+        The only column, or columns of survival times, that a job may use as the label.
     columns : tuple of str, optional
         The only columns that a job may use as features.
     categorical : tuple of str
@@ -352,7 +353,7 @@ class PartyData:
 
     path: Path
     id_columns: tuple[str, ...] = ()
-    label: str | None = None
+    label: LabelColumn | None = None
     columns: tuple[str, ...] | None = None
     categorical: tuple[str, ...] = ()
 
@@ -388,7 +389,7 @@ def set_party(kit: Kit, data: PartyData, policy: Mapping[str, Any] | None = None
     given = {
         "path": str(data.path.absolute()),
         "id": list(data.id_columns),
-        "label": data.label,
+        "label": data.label if isinstance(data.label, str | None) else dict(data.label),
         "columns": None if data.columns is None else list(data.columns),
         "categorical": list(data.categorical),
     }
@@ -410,9 +411,10 @@ def check_data(name: str, data: PartyData) -> PartyFacts:
     """
     from fedsift.data.part import read_part
 
-    if data.columns is not None and data.label in data.columns:
+    both = set(column_names(data.label)) & set(data.columns or ())
+    if both:
         raise ConfigError(
-            f"{data.label!r} is named both as the label and among the columns.",
+            f"{min(both)!r} is named both as the label and among the columns.",
             "A column is the label or a feature.",
             "Leave it out of one of the two.",
         )

@@ -107,7 +107,7 @@ class LocalFederation:
     @classmethod
     def for_job(cls, job: Job, **options: Any) -> LocalFederation:
         """A federation of the parties of a job, with the tables and policies of its file."""
-        label = job.data.label_column
+        label = job.data.label
         parties = {}
         for entry in job.parties:
             if entry.data is None:

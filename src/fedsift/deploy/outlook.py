@@ -23,6 +23,7 @@ from fedsift.costs.estimate import on_flare
 from fedsift.costs.rates import rates_of_this_machine
 from fedsift.data.federation import JointFederation
 from fedsift.data.part import Part, read_part
+from fedsift.data.survival import LabelColumn
 from fedsift.deploy.own_table import columns_for, digest_table, part_for, read_table
 from fedsift.deploy.site import policy_of
 from fedsift.deploy.site_files import SiteSettings, load_site
@@ -177,8 +178,12 @@ def _stand_in(job: JointJob, party: str, own: Part, number: int) -> Part:
     columns: dict[str, Any] = {
         name: random.normal(size=own.n_rows) for name in (names if named is None else named)
     }
-    label = None
-    if party == job.label_party:
+    label: LabelColumn | None = None
+    if party == job.label_party and job.task == "survival":
+        label = {"time": f"{party} time", "event": f"{party} event"}
+        columns[label["time"]] = random.exponential(size=own.n_rows)
+        columns[label["event"]] = random.permutation(own.n_rows) % 2
+    elif party == job.label_party:
         label = job.label_column or "label"
         classes = random.permutation(own.n_rows) % 2
         columns[label] = random.normal(size=own.n_rows) if job.task == "regression" else classes
@@ -202,7 +207,7 @@ def _say_elsewhere(job: JointJob, name: str) -> str:
     if job.setting == "horizontal":
         return _ELSEWHERE.format(columns="", label="")
     unnamed = any(party not in job.columns for party in job.parties if party != name)
-    asked = job.label_party not in (None, name) and job.task != "regression"
+    asked = job.label_party not in (None, name) and job.task not in ("regression", "survival")
     return _ELSEWHERE.format(
         columns=" and, unless the job names them, as many columns" if unnamed else "",
         label="; the label to have two classes" if asked else "",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from fedsift.data.part import Part, read_part
 from fedsift.data.row_digests import Digests, digest_rows
 from fedsift.data.sources import RawTable, read_source
+from fedsift.data.survival import column_names
 from fedsift.deploy.site_files import SiteSettings
 from fedsift.errors import PolicyViolation
 from fedsift.jobs.spec import JointJob
@@ -21,14 +22,17 @@ def uses_label(settings: SiteSettings, job: JointJob) -> bool:
 
 def columns_for(settings: SiteSettings, job: JointJob) -> Sequence[str] | None:
     """Return the features that a job uses here; None if all. Refuse what is not released."""
+    released = column_names(settings.label)
     if uses_label(settings, job) and (
-        settings.label is None or job.label_column not in (None, settings.label)
+        not released
+        or job.label_column not in (None, released[0])
+        or (job.task == "survival") != (len(released) == 2)
     ):
         raise _not_free(settings, "the label that the job names", "the label in its settings")
     columns, wanted = settings.columns, job.columns.get(settings.name)
     if wanted is None:
         return columns
-    closed = {*settings.id_columns, settings.label}
+    closed = {*settings.id_columns, *released}
     if closed & set(wanted) or (columns is not None and not set(wanted) <= set(columns)):
         raise _not_free(settings, "columns that the job names", "the columns in its settings")
     return wanted

@@ -12,7 +12,8 @@ relative to the file. The files of the hub and of submitters have the same form 
     [data]
     path = "/srv/bank.csv"
     id = ["customer_id"]            # optional: columns that identify a row
-    label = "default"               # optional: the only column a job may use as the label
+    label = "default"               # optional: the only column a job may use as the label; of
+                                    # survival times { time = "days", event = "died" }
     columns = ["age", "income"]     # optional: the only features a job may use
     categorical = ["region"]        # optional: columns of whole numbers that are categories
 
@@ -51,11 +52,12 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fedsift.config.parties import policy_in
 from fedsift.config.toml import PRIVATE, TEXTS, Key, Kinds, TomlCheck, toml_text, write_text
 from fedsift.crypto.envelope import OrganisationKey
+from fedsift.data.survival import LabelColumn
 from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import ConfigError, FileProblem
 
@@ -78,7 +80,7 @@ _SECTIONS: dict[str, Kinds] = {
 _DATA: dict[str, Kinds] = {
     "path": (str,),
     "id": (str, TEXTS),
-    "label": (str,),
+    "label": (str, dict),
     "columns": (TEXTS,),
     "categorical": (TEXTS,),
 }
@@ -124,7 +126,7 @@ class SiteSettings:
     name: str
     data: Path | None = None
     id_columns: tuple[str, ...] = ()
-    label: str | None = None
+    label: LabelColumn | None = None
     columns: tuple[str, ...] | None = None
     categorical: tuple[str, ...] = ()
     policy: Mapping[str, Any] | None = None
@@ -200,6 +202,7 @@ def load_site(folder: Path) -> SiteSettings:
     pinned = _keys(check, ("keys", "pinned"), keys.get("pinned", {}))
     signing = _keys(check, ("keys", "signing"), keys.get("signing", {}))
     submitters = _keys(check, ("accepts", "submitters"), accepts.get("submitters", {}))
+    label = _label(check, data.get("label"))
     check.finish("the organisation")
     columns = data.get("columns")
     drivers = accepts.get("drivers")
@@ -208,7 +211,7 @@ def load_site(folder: Path) -> SiteSettings:
         party["name"],
         source,
         _texts(data.get("id")),
-        data.get("label"),
+        label,
         None if columns is None else tuple(columns),
         tuple(data.get("categorical", ())),
         policy,
@@ -223,6 +226,18 @@ def load_site(folder: Path) -> SiteSettings:
         signing,
         float(limits.get("approval_seconds", _DAY_SECONDS)),
     )
+
+
+def _label(check: TomlCheck, given: Any) -> LabelColumn | None:
+    """The label column, or those of survival times."""
+    if not isinstance(given, dict):
+        return cast("str | None", given)
+    label = check.table(("data", "label"), given, {"time": (str,), "event": (str,)}, "label")
+    if set(label) == {"time", "event"}:
+        return cast("dict[str, str]", label)
+    needed = 'A label of survival times is { time = "...", event = "..." }.'
+    check.add(("data", "label"), "The label is not complete.", needed, "Complete it.")
+    return None
 
 
 def settings_file(folder: Path) -> Path:

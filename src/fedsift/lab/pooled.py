@@ -15,15 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from fedsift.data import Federation, PartyTable
+from fedsift.data import Federation, PartyTable, Target
 from fedsift.lab.compare.cases import Floats, Integers, Mask, joint_target
 from fedsift.methods.base import number_to_select
 from fedsift.methods.dcfs import settings as dcfs_settings
 from fedsift.methods.dcfs.unsupervised import local_selection
 from fedsift.methods.filter import features as filter_features
 from fedsift.methods.filter import pooled as filter_pooled
+from fedsift.methods.filter.messages import way_of
 from fedsift.methods.filter.ranking import Params as FilterParams
 from fedsift.methods.filter.ranking import plain_scores, rank
+from fedsift.methods.filter.significance import own_evidence, p_values, with_tests
 from fedsift.methods.fpso import local_search as fpso_local
 from fedsift.methods.interaction.measures import oracle
 from fedsift.methods.interaction.ranking import classes_of
@@ -85,9 +87,12 @@ def stacked(federation: Federation) -> PartyTable:
     return PartyTable("all parties", tuple(columns))
 
 
-def select_filter(federation: Federation, given: dict[str, Any], seed: int) -> Mask:  # noqa: ARG001
+def select_filter(federation: Federation, given: dict[str, Any], seed: int) -> Mask:
     """The features with the best scores on open data."""
-    wanted = number_to_select(given["n_features_to_select"], federation.n_features)
+    by_fdr = given["n_features_to_select"] == "fdr"
+    wanted = federation.n_features
+    if not by_fdr:
+        wanted = number_to_select(given["n_features_to_select"], wanted)
     score, horizontal = str(given["score"]), federation.setting == "horizontal"
     opened = horizontal or score in ("mi", "iv") or given["disclose"] == "counts"
     params = FilterParams(
@@ -97,27 +102,51 @@ def select_filter(federation: Federation, given: dict[str, Any], seed: int) -> M
         min_class_size=SMALLEST_CLASS,
         disclose="counts" if opened else "scores",
         small_cells=given["disclose"] != "scores",
+        fdr=given["fdr"] if by_fdr else None,
+        n_permutations=int(given["n_permutations"]),
+        seed=seed,
     )
     tables = federation.tables
     target = joint_target(federation)
     if horizontal:
         tables = {next(iter(tables)): stacked(federation)}
-        scores = {
-            p: filter_pooled.pooled_scores(table, target, params).values
-            for p, table in tables.items()
-        }
+        ((party, table),) = tables.items()
+        found = filter_pooled.pooled_scores(table, target, params)
+        scores = {party: found.values}
+        tested = {} if found.p_values is None else {party: found.p_values}
     else:
         as_frequencies = all(filter_features.are_frequencies(table) for table in tables.values())
         scores = {
             party: plain_scores(table, target, params, frequencies=as_frequencies)
             for party, table in tables.items()
         }
-    ranking = rank(scores, params.score, wanted)
+        tested = _tested(tables, target, scores, params, as_frequencies) if by_fdr else {}
+    ranking = with_tests(rank(scores, params.score, wanted), tested, params)
     names = {
         party: [tables[party].feature_names[i] for i in chosen]
         for party, chosen in ranking.selected.items()
     }
     return federation.original_support(names)
+
+
+def _tested(
+    tables: Mapping[str, PartyTable],
+    target: Target | None,
+    scores: Mapping[str, Floats],
+    params: FilterParams,
+    frequencies: bool,
+) -> dict[str, Floats]:
+    """P-values of all columns on open data."""
+    assert target is not None  # noqa: S101 - scores that are tested have a target
+    way = way_of(params.score, params.disclose, frequencies=frequencies)
+    rng = np.random.default_rng(params.seed)
+    evidence = {
+        party: own_evidence(
+            table, target, scores[party], params, frequencies=frequencies, way=way, rng=rng
+        )
+        for party, table in tables.items()
+    }
+    return p_values(evidence)
 
 
 def select_interaction(federation: Federation, given: dict[str, Any], seed: int) -> Mask | None:  # noqa: ARG001

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fedsift.config.parameters import COMMON, Parameter, check_parameters, with_parameters
 from fedsift.data import Federation, split_horizontal, split_vertical
 from fedsift.data.partition import check_seed
+from fedsift.data.survival import pairs_in
 from fedsift.engine import LOCAL_ENGINE
 from fedsift.engine.observer import as_observer
 from fedsift.errors import ParameterError, PartyError
@@ -80,6 +81,8 @@ class FederatedSelector(SelectorMixin, BaseEstimator):
         """Keep the selected features of an array, a frame, or every table of a federation."""
         if isinstance(X, Federation):
             check_is_fitted(self)
+            if not any(self.result_.selected.values()):
+                warnings.warn("No features were selected.", UserWarning, stacklevel=2)
             return _select_tables(X, self.result_.selected)
         return super().transform(X)
 
@@ -152,7 +155,14 @@ class FederatedSelector(SelectorMixin, BaseEstimator):
         return split_vertical(X, y, parties, random_state=seed)
 
     def _check_arrays(self, X, y, *, needs_y, reset=True):
-        """scikit-learn's checks; frames with categories keep their columns as they are."""
+        """scikit-learn's checks; frames with categories keep their columns as they are.
+
+        Survival labels have two parts, which scikit-learn does not know, and come as they are.
+        """
+        pairs = pairs_in(y, "label")
+        if pairs is not None:
+            X, _ = self._check_arrays(X, np.zeros(len(pairs)), needs_y=True, reset=reset)
+            return X, pairs
         if _has_categories(X):
             validate_data(self, X, skip_check_array=True, reset=reset)
             if y is None and needs_y:
@@ -321,7 +331,8 @@ class MethodSelector(FederatedSelector):
         ----------
         X : array-like of shape (n_samples, n_features), DataFrame, or Federation
         y : array-like of shape (n_samples,), optional
-            Classes or numbers, if the method needs a label; a federation brings its own.
+            Classes, numbers, or survival times (a structured array of event and time), if the
+            method needs a label; a federation brings its own.
 
         Returns
         -------

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -272,11 +273,18 @@ def build_result(
 
 
 def name_ranking(ranking: Any, names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Selected names, scores and ranks by party from a ranking of numbers in secret order."""
+    """Selected names, scores and ranks by party from a ranking of numbers in secret order.
+
+    P-values and q-values too, if it has any; those that are not known are left out.
+    """
 
     def by_name(values: Mapping[str, Any]) -> dict[str, dict[str, float]]:
         return {
-            party: dict(zip(names[party], numbers.tolist(), strict=True))
+            party: {
+                name: number
+                for name, number in zip(names[party], numbers.tolist(), strict=True)
+                if not math.isnan(number)
+            }
             for party, numbers in values.items()
         }
 
@@ -284,6 +292,8 @@ def name_ranking(ranking: Any, names: Mapping[str, Sequence[str]]) -> dict[str, 
         "selected": {p: [names[p][i] for i in chosen] for p, chosen in ranking.selected.items()},
         "scores": by_name(ranking.scores),
         "ranking": by_name(ranking.ranks),
+        "p_values": by_name(getattr(ranking, "p_values", {})),
+        "q_values": by_name(getattr(ranking, "q_values", {})),
     }
 
 

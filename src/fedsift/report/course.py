@@ -62,6 +62,11 @@ def uncertainty(result: SelectionResult) -> str:
     if not scored:
         return _of_subsets(result)
     parts = [_of_errors(result, scored) if any(o.standard_error for o in scored) else _no(result)]
+    if any(result.p_values.values()):
+        parts.append(
+            "P-value: how likely such a score is for a feature that tells nothing. Q-value: the "
+            "expected share of such features among all that are as significant or more."
+        )
     if any(margin is not None for margin in curves.margins(scored)):
         parts.append(
             "Margin: the distance of a score from the cutoff, as a fraction of the range of all "
@@ -120,6 +125,12 @@ def _cut(result: SelectionResult) -> str:
     wanted = result.parameters.get("n_features_to_select")
     if wanted == "auto":
         return write(texts_of(result).cut, result)
+    if wanted == "fdr":
+        most = result.parameters.get("fdr", 0)
+        return (
+            f"All features with a q-value of at most {most:g} were kept: the expected "
+            "share of features among them that tell nothing is at most that."
+        )
     return f"The {result.n_selected} best features were kept; rank 1 is the best of all."
 
 

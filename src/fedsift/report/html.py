@@ -90,12 +90,14 @@ def _feature_table(rows: Sequence[FeatureRow], room: int) -> str:
     rest = f"<p>{more:,} more are in the result file.</p>" if more else ""
     if all(row.score == row.found == row.rank == "-" for row in rows):
         return blocks.names(row.name for row in rows[:room]) + rest
-    header = ("rank", "feature", "score", "found in", "margin")
+    header = ("rank", "feature", "score", "p-value", "q-value", "found in", "margin")
     cells = [
         (
             r.rank,
             r.name,
             r.score if r.order is None else (r.score, r.order),
+            r.p_value,
+            r.q_value,
             r.found,
             r.margin,
         )

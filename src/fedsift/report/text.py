@@ -84,8 +84,11 @@ def _party(features: PartyFeatures) -> list[str]:
     chosen = features.selected
     lines = [f"{features.party}: {len(chosen)} of {features.total} features"]
     if chosen:
-        header = ("rank", "feature", "score", "found in", "margin")
-        rows = [(row.rank, row.name, row.score, row.found, row.margin) for row in chosen]
+        header = ("rank", "feature", "score", "p-value", "q-value", "found in", "margin")
+        rows = [
+            (row.rank, row.name, row.score, row.p_value, row.q_value, row.found, row.margin)
+            for row in chosen
+        ]
         lines += [f"  {line}" for line in _filled(header, rows)]
     return lines
 

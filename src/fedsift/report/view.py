@@ -49,8 +49,9 @@ class FeatureRow:
     """One feature, its score and its place among all features.
 
     The score comes with its standard error where there is one, and ``order`` is the number to sort
-    by. The margin is how far the score is from the other side of the cut, as a share of the range
-    of all scores. Of a search there is the share of subsets that held a feature.
+    by. P-values and q-values are there if the result has any. The margin is how far the score is
+    from the other side of the cut, as a share of the range of all scores. Of a search there is the
+    share of subsets that held a feature.
     """
 
     name: str
@@ -60,6 +61,8 @@ class FeatureRow:
     order: float | None = None
     margin: str = "-"
     found: str = "-"
+    p_value: str = "-"
+    q_value: str = "-"
 
 
 @dataclass(frozen=True)
@@ -295,6 +298,7 @@ def _party_features(
     errors: Mapping[tuple[str, str], float | None],
 ) -> PartyFeatures:
     scores, ranks = result.scores.get(party, {}), result.ranking.get(party, {})
+    p_values, q_values = result.p_values.get(party, {}), result.q_values.get(party, {})
     chosen = set(result.selected[party])
     found, n_subsets = curves.found_in(result)
     names = list(dict.fromkeys([*result.selected[party], *scores, *found]))
@@ -311,9 +315,24 @@ def _party_features(
                 scores.get(name),
                 "-" if margin is None else f"{margin:.1%}",
                 f"{found[name] / n_subsets:.0%}" if name in found else "-",
+                probability(p_values.get(name)),
+                probability(q_values.get(name)),
             )
         )
     return PartyFeatures(clean(title), tuple(rows), _n_features(result, party))
+
+
+def probability(value: float | None) -> str:
+    """Two digits, as one reads p-values.
+
+    Examples
+    --------
+    >>> probability(0.0312), probability(2.4e-12), probability(1e-200), probability(None)
+    ('0.031', '2.4e-12', '< 1e-99', '-')
+    """
+    if value is None:
+        return "-"
+    return "< 1e-99" if value < 1e-99 else f"{value:.2g}"
 
 
 def _n_features(result: SelectionResult, party: str) -> int:

@@ -127,6 +127,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(name, tmp_path):
     [
         ("filter", {"score": "mi"}),
         ("filter", {"score": "variance"}),
+        ("filter", {"n_permutations": 2}),
         ("filter-horizontal", {"score": "f"}),
         ("interaction", {"n_features_to_select": "auto"}),
         ("interaction", {"n_features_to_select": "auto", "pair_start": "auto"}),

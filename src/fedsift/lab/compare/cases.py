@@ -146,7 +146,11 @@ def joint_target(federation: Federation) -> Target | None:
     if known[0].kind == "classes":
         codes = np.concatenate([target.codes for target in known])
         return Target("classes", codes=codes, classes=known[0].classes)
-    return Target("numbers", values=np.concatenate([target.values for target in known]))
+    values, event, time = (
+        np.concatenate([getattr(target, name) for target in known])
+        for name in ("values", "event", "time")
+    )
+    return Target("numbers", values=values, event=event, time=time)
 
 
 def take_rows(federation: Federation, rows: Integers) -> Federation:

@@ -133,8 +133,8 @@ class DataOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def metric(self) -> str:
-        """The main one: accuracy, or R2 for numbers."""
-        return "accuracy" if self.n_classes else "r2"
+        """The main one: accuracy, R2 for numbers, or the concordance index of survival times."""
+        return "accuracy" if self.n_classes else next(iter(self.guessing), "r2")
 
     @property
     def models(self) -> list[str]:
@@ -256,7 +256,7 @@ def outcome_of(
         0 if target is None else target.n_classes,
         target is not None,
         None if case.truth is None else len(case.truth),
-        {} if target is None else guessing(case.pooled.y, target.kind == "classes"),
+        {} if target is None else guessing(target),
         copies.n_copies,
         copies.shared,
         tuple(rows),
@@ -288,7 +288,7 @@ class _Rows:
         self._permutations, self._test_share = permutations, test_share
         self._metric = "accuracy"
         if case.pooled.target is not None and case.pooled.target.kind != "classes":
-            self._metric = "r2"
+            self._metric = next(iter(guessing(case.pooled.target)))
 
     def row(self, label: str) -> Row:
         """One row with everything that is known about it."""

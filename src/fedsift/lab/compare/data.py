@@ -15,6 +15,7 @@ from fedsift.config.parties import PartyEntry
 from fedsift.data import Federation, catalog, synthetic
 from fedsift.data.partition import split_as_described
 from fedsift.data.sources import RawTable, read_source
+from fedsift.data.survival import column_names
 from fedsift.errors import JobError
 from fedsift.lab.compare.cases import Case
 from fedsift.lab.compare.cells import METHOD, Contestant
@@ -105,10 +106,10 @@ def _from_tables(job: Job) -> Federation:
     sources = {entry.name: _narrowed(entry, data) for entry in job.parties}
     shared: dict[str, Any] = {"task": data.task, "categorical": data.categorical}
     if data.setting == "horizontal":
-        return Federation.horizontal(sources, data.label_column, **shared)
+        return Federation.horizontal(sources, data.label, **shared)
     label = None
-    if data.label_party is not None and data.label_column is not None:
-        label = (data.label_party, data.label_column)
+    if data.label_party is not None and data.label is not None:
+        label = (data.label_party, data.label)
     ids = {entry.name: entry.id_columns for entry in job.parties if entry.id_columns}
     return Federation.vertical(sources, label, ids or None, **shared)
 
@@ -121,7 +122,7 @@ def _narrowed(entry: PartyEntry, data: DataEntry) -> RawTable:
     )
     keep_ids = entry.id_columns if data.setting == "vertical" else ()
     if entry.columns is not None:
-        own = [data.label_column] if data.label_party in (None, entry.name) else []
-        wanted = [*keep_ids, *entry.columns, *(name for name in own if name is not None)]
+        own = column_names(data.label) if data.label_party in (None, entry.name) else ()
+        wanted = [*keep_ids, *entry.columns, *own]
         return raw.only(list(dict.fromkeys(wanted)), entry.name)
     return raw if data.setting == "vertical" else raw.without(entry.id_columns)

@@ -29,13 +29,15 @@ from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from fedsift.config.toml import did_you_mean
+from fedsift.data import Target
+from fedsift.data.survival import concordance_index
 from fedsift.errors import ParameterError
 from fedsift.lab.compare.cases import Case, Floats, Integers, PooledData, Split
 
 CLASS_METRICS = ("accuracy", "balanced_accuracy", "auc")
 
 
-NUMBER_METRICS = ("r2",)
+NUMBER_METRICS = ("r2", "concordance")
 
 
 LABELS = {
@@ -43,6 +45,7 @@ LABELS = {
     "balanced_accuracy": "balanced accuracy",
     "auc": "AUC",
     "r2": "R2",
+    "concordance": "C-index",
 }
 
 
@@ -148,11 +151,11 @@ def precision_and_recall(
     return (hits / len(selected) if selected else None), hits / len(truth)
 
 
-def guessing(y: npt.NDArray[Any], is_classes: bool) -> dict[str, float]:
+def guessing(target: Target) -> dict[str, float]:
     """What a model reaches that knows nothing: the most frequent class, or the mean."""
-    if not is_classes:
-        return {"r2": 0.0}
-    _, sizes = np.unique(y, return_counts=True)
+    if target.kind != "classes":
+        return {"concordance": 0.5} if target.has_times else {"r2": 0.0}
+    _, sizes = np.unique(target.codes, return_counts=True)
     return {
         "accuracy": float(sizes.max() / sizes.sum()),
         "balanced_accuracy": 1 / len(sizes),
@@ -213,6 +216,9 @@ def filled(X: Floats) -> Floats:
 class Judge:
     """Trains models on selections of one split and scores them on its test rows.
 
+    Of survival times they learn the martingale residuals of the training rows, and how they order
+    the test rows is compared with the times (Harrell's concordance index).
+
     Parameters
     ----------
     pooled : PooledData
@@ -240,11 +246,22 @@ class Judge:
     def scores(self, features) -> dict[str, dict[str, float]]:
         """Scores of every model on these features."""
         columns = self._pooled.columns_of(features)
-        X, y = self._pooled.X[:, columns], self._pooled.y
-        found = {}
+        X, found = self._pooled.X[:, columns], {}
         for name in self.models:
             predicted, shares = self.predict(name, X[self._train], self._labels, X[self._test])
-            found[name] = self.score(y[self._test], predicted, shares)
+            found[name] = self.of_test(predicted, shares)
+        return found
+
+    def of_test(self, predicted, shares=None) -> dict[str, float]:
+        """Scores of predictions for all test rows."""
+        target = self._pooled.target
+        found = self.score(self._pooled.y[self._test], predicted, shares)
+        assert target is not None  # noqa: S101 - nothing is judged without labels
+        if target.has_times:
+            rows = self._test
+            value = concordance_index(target.event[rows], target.time[rows], predicted)
+            if not np.isnan(value):
+                found["concordance"] = value
         return found
 
     def score(self, truth, predicted, shares=None) -> dict[str, float]:
@@ -334,7 +351,7 @@ class LocalModels:
         found = {}
         for model in self._judge.models:
             predicted, shares = self._predictions(model, own, train, test)
-            found[model] = self._judge.score(self._pooled.y[test], predicted, shares)
+            found[model] = self._judge.of_test(predicted, shares)
         return found
 
     def of_rows(self) -> dict[str, dict[str, float]]:
@@ -355,7 +372,7 @@ class LocalModels:
                 if shares is not None:
                     beliefs = np.zeros((len(test), shares.shape[1])) if beliefs is None else beliefs
                     beliefs[mine] = shares
-            found[model] = self._judge.score(y[test], predicted, beliefs)
+            found[model] = self._judge.of_test(predicted, beliefs)
         return found
 
     def _predictions(self, model: str, own: Integers, rows: Integers, asked: Integers):

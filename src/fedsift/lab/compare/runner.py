@@ -346,5 +346,5 @@ def line_of(cell: Cell) -> str:
     if cell.failed:
         return f"{what}: {cell.failed}"
     first = next(iter(cell.scores.values()), {})
-    reached = first.get("accuracy", first.get("r2"))
+    reached = first.get("accuracy", first.get("concordance", first.get("r2")))
     return what if reached is None else f"{what}: {reached:.3f}"

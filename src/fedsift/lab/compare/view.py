@@ -135,7 +135,7 @@ def disclosures_of(data: DataOutcome) -> list[tuple[str, str]]:
 
 
 def _worth(data: DataOutcome) -> Sheet:
-    metrics = ("accuracy", "auc") if data.n_classes else ("r2",)
+    metrics = ("accuracy", "auc") if data.n_classes else (data.metric,)
     header = ["row", "features"]
     header += [f"{model} {LABELS[m]}" for model in data.models for m in metrics]
     rows = []

@@ -75,6 +75,7 @@ from fedsift.methods.filter.member import Member
 from fedsift.methods.filter.noise import account_of, chosen, sensitivity
 from fedsift.methods.filter.pooled import read_totals
 from fedsift.methods.filter.ranking import Params, Ranking, rank
+from fedsift.methods.filter.significance import refuse_no_law, with_tests
 from fedsift.protocol import Network, Protocol, PublicArray, Role, make_role
 from fedsift.protocol.resume import ResumableDriver
 
@@ -93,15 +94,23 @@ class PooledRanking:
     remarks: list[str]
     errors: Floats | None = None
     errors_are: str | None = None
+    p_values: Floats | None = None
+    q_values: Floats | None = None
 
     def for_parties(self, parties: Sequence[str]) -> tuple[Ranking, list[str]]:
         """The same outcome for every party."""
+
+        def of_all(values: Floats | None) -> dict[str, Floats]:
+            return {} if values is None else dict.fromkeys(parties, values)
+
         ranking = Ranking(
-            scores={} if self.scores is None else dict.fromkeys(parties, self.scores),
+            scores=of_all(self.scores),
             selected=dict.fromkeys(parties, self.selected),
             ranks=dict.fromkeys(parties, self.ranks),
-            errors={} if self.errors is None else dict.fromkeys(parties, self.errors),
+            errors=of_all(self.errors),
             errors_are=self.errors_are,
+            p_values=of_all(self.p_values),
+            q_values=of_all(self.q_values),
         )
         return ranking, self.remarks
 
@@ -142,6 +151,10 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         found = read_totals(course, self._totals, self._params, self._names)
 
         ranking = self._ranked({"all": found.values}, found.n_rows, course.schema.n_classes)
+        tested = {} if found.p_values is None else {"all": found.p_values}
+        if self._params.fdr is not None and not tested:
+            refuse_no_law(shuffles=False)
+        ranking = with_tests(ranking, tested, self._params)
         await net.tell("member", messages.Chosen(ranking.selected["all"]))
         await self.finish(net)
         told, kind = ranking.scores.get("all"), filter_errors.kind_of(self._params, "count")
@@ -152,6 +165,8 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
             found.remarks,
             found.errors,
             None if found.errors is None else kind,
+            ranking.p_values.get("all"),
+            ranking.q_values.get("all"),
         )
 
     async def _agree(self, net: Network) -> Course:

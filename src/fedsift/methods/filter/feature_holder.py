@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.columns.api import BinnedRows, IntegerRows, join_columns
+from fedsift.crypto.columns.api import BinnedRows, IntegerRows, Rows, join_columns
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import ParameterError
@@ -21,7 +21,7 @@ from fedsift.methods.filter import messages, scores
 from fedsift.methods.filter.messages import column_spec, way_of
 from fedsift.methods.filter.ranking import Params, bins_of
 from fedsift.privacy.mechanisms import Accountant
-from fedsift.protocol import Network, PublicArray, handles
+from fedsift.protocol import Message, Network, PublicArray, handles
 from fedsift.protocol.policy import check_asked
 from fedsift.protocol.resume import Resumable
 
@@ -60,18 +60,14 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
             local.numeric_columns(self._table, self._params.score)
         # One row decides whether columns are frequencies; with noise nobody is told.
         frequencies = not self._params.fixed_edges and local.are_frequencies(self._table)
-        return messages.Offer(self._table.n_columns, n_cells, frequencies)
+        told = (self._table.n_columns, n_cells, frequencies)
+        if not self._params.tells_bins:
+            return messages.Offer(*told)
+        filled = [len(np.unique(codes)) for codes in self._bins().codes.T[self._order]]
+        return messages.OfferOfBins(*told, PublicArray.of(filled))
 
     @handles(messages.EncryptedLabels)
-    async def answer(
-        self, ask: messages.EncryptedLabels, net: Network
-    ) -> (
-        messages.SealedScores
-        | messages.ScaledScores
-        | messages.SealedCounts
-        | messages.NoisyCounts
-        | messages.SealedSums
-    ):
+    async def answer(self, ask: messages.EncryptedLabels, net: Network) -> Message:
         """Lines 3-9: products of its own rows with the encrypted columns."""
         params = self._params
         allowed = {
@@ -101,46 +97,48 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
             ask.way,
             self._table.n_rows,
             ask.n_classes,
-            ask.most_features,
+            ask.most_features * (1 + params.n_permutations),
             ask.most_cells,
             noise_bits,
-            fine=params.releases,
+            fine=params.exact_gini,
         )
-        as_scores, as_scaled, as_sums = messages.forms_of(params)
+        reply = messages.reply_of(ask.way, params)
         with self.clock("evaluate"):
             evaluator = join_columns(ask.keys, ask.columns, spec)
             if ask.way == "noisy":
                 rows, _ = self._shuffled_bins()
-                return messages.NoisyCounts(
-                    evaluator.products(rows, self._noise(rows, spec.n_columns))
-                )
+                return reply(evaluator.products(rows, self._noise(rows, spec.n_columns)))
             if ask.way == "count":
                 self._large_bins(ask.n_classes)
                 rows, sizes = self._shuffled_bins()
-                return messages.SealedCounts(evaluator.products(rows), PublicArray.of(sizes))
-            if ask.way == "impurity":
+                return reply(evaluator.products(self._with_copies(rows)), PublicArray.of(sizes))
+            if ask.way in ("impurity", "pearson"):
                 rows, sizes = self._shuffled_bins()
-                weights = scores.gini_weights(sizes, self._table.n_rows, fine=params.releases)
-                return as_scores(evaluator.quadratics(rows, weights))
-            if ask.way == "pearson":
-                rows, sizes = self._shuffled_bins()
-                weights = scores.gini_weights(sizes, self._table.n_rows)
-                return as_scores(evaluator.quadratics(rows, weights))
+                fine = ask.way == "impurity" and params.exact_gini
+                weights = scores.gini_weights(sizes, self._table.n_rows, fine=fine)
+                weights = np.tile(weights, (1 + params.n_permutations, 1))
+                return reply(evaluator.quadratics(self._with_copies(rows), weights))
             if ask.way == "frequency":
                 shares, exponent = local.frequency_shares(self._numbers())
-                integers = local.to_integers(shares, messages.SHARE_BITS[0])
-                return as_scaled(
-                    evaluator.quadratics(IntegerRows(integers)), PublicArray.of([exponent])
-                )
+                columns = self._with_copies(_integers(shares, messages.SHARE_BITS[0]))
+                return reply(evaluator.quadratics(columns), PublicArray.of([exponent]))
             if ask.way == "share":
-                values = local.unit_columns(self._numbers())
-                return as_scores(
-                    evaluator.quadratics(
-                        IntegerRows(local.to_integers(values, messages.SHARE_BITS[0]))
-                    )
-                )
+                units = local.unit_columns(self._numbers())
+                columns = self._with_copies(_integers(units, messages.SHARE_BITS[0]))
+                return reply(evaluator.quadratics(columns))
             integers, exponents = self._summable()
-            return as_sums(evaluator.products(IntegerRows(integers)), PublicArray.of(exponents))
+            columns = self._with_copies(IntegerRows(integers))
+            return reply(evaluator.products(columns), PublicArray.of(exponents))
+
+    def _with_copies(self, rows: Rows) -> Rows:
+        """All features, and copies of them whose rows are in orders that nobody else knows."""
+        whole = rows.codes if isinstance(rows, BinnedRows) else rows.values
+        n_copies = self._params.n_permutations
+        copies = [whole[self._rng.permutation(rows.n_samples)] for _ in range(n_copies)]
+        together = np.hstack([whole, *copies])
+        if isinstance(rows, BinnedRows):
+            return BinnedRows(together, rows.n_bins)
+        return IntegerRows(together)
 
     def _noise(self, rows: BinnedRows, n_columns: int) -> npt.NDArray[np.int64]:
         """Noise for every count; the budget is for one answer, so a second one is refused."""
@@ -226,6 +224,10 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
             return local.to_integers(local.unit_columns(values), messages.VALUE_BITS), fixed
         exponents = local.frequency_scales(values, messages.VALUE_BITS)
         return np.rint(np.ldexp(values, exponents)).astype(np.int64), exponents
+
+
+def _integers(values: Floats, bits: int) -> IntegerRows:
+    return IntegerRows(local.to_integers(values, bits))
 
 
 def _secret_order(seed: int | None, party: str) -> np.random.Generator:

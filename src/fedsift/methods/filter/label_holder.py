@@ -59,7 +59,7 @@ from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import PartyFailed
 from fedsift.methods.filter import features as local
-from fedsift.methods.filter import messages, scores
+from fedsift.methods.filter import messages, scores, significance
 from fedsift.methods.filter import uncertainty as filter_errors
 from fedsift.methods.filter.feature_holder import FeatureHolder
 from fedsift.methods.filter.messages import column_spec, way_of
@@ -99,6 +99,8 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         self._answered: dict[str, Floats] = {}
         self._errors: dict[str, Floats] = {}
         self._errors_are: str | None = None
+        self._evidence: dict[str, significance.Evidence] = {}
+        self._others = False
         self._party = party
         self._table = table
         self._params = params
@@ -113,6 +115,10 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         parties = net.members("feature holder")
         results = await self.feature_scores(net)
         ranking = replace(self._ranked(results), errors=self._errors, errors_are=self._errors_are)
+        found = significance.p_values(self._evidence)
+        if self._params.fdr is not None and not found:
+            significance.refuse_no_law(shuffles=True)
+        ranking = significance.with_tests(ranking, found, self._params)
         if parties:
             selected = {party: messages.Selected(ranking.selected[party]) for party in parties}
             await net.tell("feature holder", selected)
@@ -139,19 +145,29 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         if parties:
             # What is there: number of features, so that labels can be laid out for them.
             hello = messages.Introduction(self._n_rows, self._params.score)
-            offers = dict(
-                zip(parties, await net.ask("feature holder", hello, messages.Offer), strict=True)
-            )
+            wanted = messages.offer_of(self._params)
+            replies = await net.ask("feature holder", hello, wanted)
+            offers = dict(zip(parties, replies, strict=True))
             frequencies = frequencies and all(o.frequencies for o in offers.values())
+            self._check_law(self._way(frequencies))
             if self._params.score == "variance":
                 results = await self._open_scores(offers, net)
             else:
                 results = await self._encrypted_scores(offers, frequencies, net)
+        self._others = bool(parties)
         if self._table is not None:
             results = {self._party: self._own_scores(frequencies=frequencies), **results}
             self._keep_errors(self._party, self._own_errors(results[self._party], frequencies))
+            self._weigh_own(results[self._party], frequencies)
         self._errors_are = filter_errors.kind_of(self._params, self._way(frequencies))
         return results
+
+    def _check_law(self, way: str) -> None:
+        """Refuse a selection by p-values that cannot be computed, before labels are sent."""
+        if self._params.fdr is None or self._params.n_permutations:
+            return
+        if not significance.has_law(self._params.score, way):
+            significance.refuse_no_law(shuffles=True)
 
     def _way(self, frequencies: bool) -> str:
         params = self._params
@@ -180,10 +196,17 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
             return {party: self._answered[party] for party in offers}
         params, way = self._params, self._way(frequencies)
         features = max(offer.n_features for offer in offers.values())
+        n_copies = 1 + params.n_permutations
         cells = max(offer.n_cells for offer in offers.values())
         noise_bits = params.noise(features).bits if params.noisy else 0
         spec = column_spec(
-            way, self._n_rows, self.n_classes, features, cells, noise_bits, fine=params.releases
+            way,
+            self._n_rows,
+            self.n_classes,
+            features * n_copies,
+            cells,
+            noise_bits,
+            fine=params.exact_gini,
         )
         with self.clock("encrypt"):
             owner = own_columns(
@@ -207,12 +230,19 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         return {party: self._answered[party] for party in offers}
 
     def checkpoint(self) -> State:
-        """Scores of the parties that have answered, and their errors."""
-        return {"answered": self._answered, "errors": self._errors}
+        """Scores of the parties that have answered, their errors, and what p-values come from."""
+        own = {p: one.own for p, one in self._evidence.items()}
+        shuffled = {p: one.shuffled for p, one in self._evidence.items()}
+        kept = {"answered": self._answered, "errors": self._errors}
+        return {**kept, "evidence": own, "shuffled": shuffled}
 
     def restore(self, saved: State) -> None:
         """Go on with those that have not."""
         self._answered, self._errors = saved["answered"], saved["errors"]
+        self._evidence = {
+            party: significance.Evidence(own, saved["shuffled"][party])
+            for party, own in saved["evidence"].items()
+        }
 
     def _columns(self, way: str) -> npt.NDArray[np.int64]:
         """The label as integer columns: indicators, +1/-1, or a fixed-point target."""
@@ -245,23 +275,23 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         self, way: str, owner: ColumnOwner, party: str, offer: messages.Offer, reply: Message
     ) -> Floats:
         """Line 10: decrypt one party's reply and turn it into scores."""
+        n_all = offer.n_features * (1 + self._params.n_permutations)
         if isinstance(reply, messages.SealedCounts):
             return self._scores_of_counts(owner, party, offer, reply)
         if isinstance(reply, messages.NoisyCounts):
-            opened = owner.open_products(reply.counts, offer.n_features * offer.n_cells)
-            tables = opened.astype(np.int64).reshape(offer.n_features, offer.n_cells, -1)
+            opened = owner.open_products(reply.counts, n_all * offer.n_cells)
+            tables = opened.astype(np.int64).reshape(n_all, offer.n_cells, -1)
             return scores_of_tables(tables, self._params, self._n_rows, noisy=True)
         if isinstance(reply, messages.SealedSums):
             exponents = reply.exponents.array(shape=(offer.n_features,))
-            sums = owner.open_products(reply.sums, offer.n_features).astype(np.float64)
-            values = self._scores_of_sums(sums, -exponents)
-            self._keep_errors(party, self._errors_of(values, 1))
-            return values
+            sums = owner.open_products(reply.sums, n_all).astype(np.float64)
+            values = self._scores_of_sums(sums, -np.resize(exponents, n_all))
+            return self._kept(way, party, offer, values, 1)
         assert isinstance(reply, messages.SealedScores | messages.ScaledScores)  # noqa: S101 - the network checked the type
         n_cells = offer.n_cells if way in ("impurity", "pearson") else 1
-        quadratics = owner.open_quadratics(reply.scores, offer.n_features, n_cells)
+        quadratics = owner.open_quadratics(reply.scores, n_all, n_cells)
         if way == "impurity":
-            bits = scores.gini_weight_bits(self._n_rows, fine=self._params.releases)
+            bits = scores.gini_weight_bits(self._n_rows, fine=self._params.exact_gini)
             weighted = quadratics.astype(np.float64) / float(1 << bits)
             values = scores.gini_from_quadratic(weighted, self._n_rows, centred=self.n_classes == 2)
             plausible = bool(((values > -0.01) & (values < 1.01)).all())
@@ -275,8 +305,28 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
             plausible = bool(((shares >= 0) & (shares < 1.01)).all())
         if not plausible:
             raise _implausible(party, "scores outside their possible range")
-        self._keep_errors(party, self._errors_of(values, n_cells))
-        return values
+        return self._kept(way, party, offer, values, n_cells)
+
+    def _kept(
+        self, way: str, party: str, offer: messages.Offer, values: Floats, n_cells: int
+    ) -> Floats:
+        """Scores of features, without those of shuffled copies, which p-values are made of."""
+        own = values[: offer.n_features]
+        self._keep_errors(party, self._errors_of(own, n_cells))
+        law = significance.has_law(self._params.score, way)
+        if not self._params.tests or not (law or self._params.n_permutations):
+            return own
+        bins: npt.ArrayLike = ()
+        if isinstance(offer, messages.OfferOfBins):
+            bins = offer.bins.array(shape=(offer.n_features,))
+        elif way in ("impurity", "pearson"):
+            return own  # the law depends on how many bins there are, and nobody asked for them
+        copies = values.reshape(-1, offer.n_features)
+        weighed = significance.weigh(
+            copies, self._params, way, self._n_rows, self._class_sizes(), bins
+        )
+        self._evidence[party] = significance.split_evidence(weighed, offer.n_features, law=law)
+        return own
 
     def _chi2_of_quadratics(
         self,
@@ -298,15 +348,21 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
     def _scores_of_counts(
         self, owner: ColumnOwner, party: str, offer: messages.Offer, reply: messages.SealedCounts
     ) -> Floats:
-        shape = (offer.n_features, offer.n_cells)
-        sizes = reply.sizes.array(shape=shape)
-        counts = owner.open_products(reply.counts, offer.n_features * offer.n_cells)
-        known = counts.astype(np.int64).reshape(*shape, self.n_classes - 1)
+        n_copies = 1 + self._params.n_permutations
+        sizes = reply.sizes.array(shape=(offer.n_features, offer.n_cells))
+        sizes = np.tile(sizes, (n_copies, 1))
+        counts = owner.open_products(reply.counts, sizes.size)
+        known = counts.astype(np.int64).reshape(*sizes.shape, self.n_classes - 1)
         table = np.concatenate([known, (sizes - known.sum(axis=2))[:, :, None]], axis=2)
         if (table < 0).any() or (table.sum(axis=1) != self._class_sizes()).any():
             raise _implausible(party, "counts that do not add up to the class sizes")
-        self._keep_errors(party, filter_errors.errors_of_tables(table, self._params))
-        return scores_of_tables(table, self._params, self._n_rows, noisy=False)
+        own = table[: offer.n_features]
+        self._keep_errors(party, filter_errors.errors_of_tables(own, self._params))
+        if self._params.tests:
+            self._evidence[party] = significance.evidence_of_tables(
+                table, self._params, offer.n_features
+            )
+        return scores_of_tables(own, self._params, self._n_rows, noisy=False)
 
     def _scores_of_sums(self, sums: Floats, exponents: npt.NDArray[np.int64]) -> Floats:
         if self._params.score == "chi2":
@@ -330,6 +386,25 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
             self._params,
             frequencies=frequencies,
             binned=self._own_bins,
+        )
+
+    def _weigh_own(self, values: Floats, frequencies: bool) -> None:
+        """What p-values of its own features are made of."""
+        way, params = self._way(frequencies), self._params
+        known = params.n_permutations or significance.has_law(params.score, way)
+        # Without those of the others, q-values would be of some features only.
+        if not params.tests or not known or (self._others and not self._evidence):
+            return
+        assert self._table is not None  # noqa: S101 - it has scores
+        assert self._target is not None  # noqa: S101 - scores that are tested have a target
+        self._evidence[self._party] = significance.own_evidence(
+            self._table,
+            self._target,
+            values,
+            params,
+            frequencies=frequencies,
+            way=way,
+            rng=np.random.default_rng(params.seed),
         )
 
     def _keep_errors(self, party: str, errors: Floats | None) -> None:
@@ -360,6 +435,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         return self._table is None or local.are_frequencies(self._table)
 
     def _class_sizes(self) -> npt.NDArray[np.int64]:
+        """Empty for a label that stays numeric."""
         return np.bincount(self._codes, minlength=self.n_classes)
 
     def facts(self) -> dict[str, Any]:

@@ -4,6 +4,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+import msgspec
+
 from fedsift.crypto.columns.api import ColumnSpec
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
 from fedsift.methods.filter import scores
@@ -41,6 +45,17 @@ class Offer(Message, frozen=True):
     n_features: int
     n_cells: int
     frequencies: bool
+
+
+@message(
+    flow="feature holder -> label holder",
+    reveals="feature-count: number of features and of bins, of each unnamed feature too, and "
+    "whether all are frequencies",
+)
+class OfferOfBins(Offer, frozen=True):
+    """As :class:`Offer`, with the bins of every feature that hold rows, for p-values."""
+
+    bins: PublicArray
 
 
 @message(
@@ -190,7 +205,29 @@ class OwnScores(Message, frozen=True):
     scores: PublicArray
 
 
-MESSAGES = (*messages_in(__name__), *SIGNALS.messages)
+def _with_shuffles(reply: type[Message]) -> type[Message]:
+    """The same reply for features and for copies of them, in a job that asks for such copies."""
+    known = reply.declaration
+    name = f"{reply.__name__}AndShuffles"
+    made = msgspec.defstruct(name, [], bases=(reply,), module=__name__, frozen=True)
+    kind = cast("type[Message]", made)
+    kind.__doc__ = f"As :class:`{reply.__name__}`, with copies of features to compare with."
+    return message(
+        flow=f"{known.sender} -> {known.receiver}",
+        reveals=f"{known.kind}: {known.text}; and of copies whose rows are in a secret order, "
+        "which tell of the column by itself",
+        key=known.key,
+        optional=known.optional,
+    )(kind)
+
+
+_OF_FEATURES = (
+    SealedScores, ScaledScores, NumericScores, ScaledNumericScores, SealedCounts, SealedSums,
+    NumericSums,
+)  # fmt: skip
+SHUFFLED: dict[type[Message], type[Message]] = {one: _with_shuffles(one) for one in _OF_FEATURES}
+"""Replies that have scores of shuffled copies too."""
+MESSAGES = (*messages_in(__name__), *SHUFFLED.values(), *SIGNALS.messages)
 
 
 # How a score is computed under encryption, and what the reply to EncryptedLabels is then.
@@ -205,20 +242,28 @@ REPLIES: dict[str, type[Message]] = {
 }
 
 
-_Forms = tuple[type[SealedScores], type[ScaledScores], type[SealedSums]]
-_OF_CLASSES: _Forms = (SealedScores, ScaledScores, SealedSums)
-_OF_NUMBERS: _Forms = (NumericScores, ScaledNumericScores, NumericSums)
+_OF_NUMBERS: dict[type[Message], type[Message]] = {
+    SealedScores: NumericScores,
+    ScaledScores: ScaledNumericScores,
+    SealedSums: NumericSums,
+}
+"""Policies have to name what is told about labels of numbers."""
 
 
-def forms_of(params: Params) -> _Forms:
-    """How scores, scores without a scale, and sums are sent: policies have to name numeric ones."""
-    return _OF_NUMBERS if params.numeric_label else _OF_CLASSES
+def form_of(reply: type[Message], params: Params) -> type[Message]:
+    """How a reply to EncryptedLabels is sent in one run."""
+    form = _OF_NUMBERS.get(reply, reply) if params.numeric_label else reply
+    return SHUFFLED[form] if params.n_permutations else form
 
 
 def reply_of(way: str, params: Params) -> type[Message]:
     """The reply to EncryptedLabels in one run."""
-    reply, forms = REPLIES[way], zip(_OF_CLASSES, forms_of(params), strict=True)
-    return next((sent for form, sent in forms if form is reply), reply)
+    return form_of(REPLIES[way], params)
+
+
+def offer_of(params: Params) -> type[Offer]:
+    """The reply to Introduction in one run."""
+    return OfferOfBins if params.tells_bins else Offer
 
 
 def way_of(score: str, disclose: str, *, frequencies: bool = False, noisy: bool = False) -> str:
@@ -246,7 +291,7 @@ def messages_used(params: Params) -> tuple[type[Message], ...]:
         }
         middle = (EncryptedLabels, *dict.fromkeys(reply_of(way, params) for way in sorted(ways)))
     last = (Selected, OwnScores) if params.share_scores else (Selected,)
-    return (Introduction, Offer, *middle, *last)
+    return (Introduction, offer_of(params), *middle, *last)
 
 
 def deviation_columns(n_classes: int) -> int:

@@ -6,8 +6,9 @@ from fedsift.config.parameters import (
     COMMON,
     DELTA,
     EPSILON,
+    FDR,
     HE,
-    N_FEATURES,
+    N_FEATURES_OR_FDR,
     Parameter,
     accept_any,
     accept_whole,
@@ -22,7 +23,16 @@ PARAMETERS = {
         "otherwise it is Pearson's statistic of the binned columns.",
         accept_words("gini", "f", "mi", "chi2", "iv", "variance"),
     ),
-    "n_features_to_select": N_FEATURES,
+    "n_features_to_select": N_FEATURES_OR_FDR,
+    "fdr": FDR,
+    "n_permutations": Parameter(
+        "P-values by so many copies of every feature with shuffled rows, at parties with different "
+        "columns; 0 takes the distribution that the score has for many rows. Time and bytes grow "
+        "in proportion. The label holder learns the scores of copies too, and the number of bins "
+        "of each unnamed feature.",
+        accept_whole(0, 1000),
+        action="0, or 20 to 200 where there are few rows.",
+    ),
     "bins": Parameter(
         "Quantile bins, inner edges, or either one by column name.",
         accept_any("int, list of float, or dict", int, list, dict),

@@ -15,7 +15,7 @@ from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.maths import moments
 from fedsift.methods.filter import features as local
-from fedsift.methods.filter import scores
+from fedsift.methods.filter import scores, significance
 from fedsift.methods.filter import uncertainty as filter_errors
 from fedsift.methods.filter.course import Course, Moments, Tables
 from fedsift.methods.filter.own_rows import OwnRows, walk
@@ -36,12 +36,14 @@ class PooledScores:
     remarks : list of str
     errors : ndarray, optional
         Standard errors.
+    p_values : ndarray, optional
     """
 
     values: Floats
     n_rows: int = 0
     remarks: list[str] = field(default_factory=list)
     errors: Floats | None = None
+    p_values: Floats | None = None
 
 
 def read_totals(
@@ -83,11 +85,13 @@ def _of_tables(
             "bin; subtract a constant from them before they are stored."
         )
     used = table.sum(axis=(0, 1)) > 0  # a target with ties may leave quantile classes empty
+    own = table[:, :, used]
     return PooledScores(
-        scores.TABLE_SCORES[params.score](table[:, :, used]),
+        scores.TABLE_SCORES[params.score](own),
         int(table[0].sum()),
         remarks,
-        filter_errors.errors_of_tables(table[:, :, used], params),
+        filter_errors.errors_of_tables(own, params),
+        significance.of_tables(own, params) if params.tests else None,
     )
 
 
@@ -119,10 +123,13 @@ def _of_moments(
         )
     values, found = np.zeros(len(schema.category_counts)), list(request.columns)
     values[found] = _scores_of(columns, params, n_rows, sizes, target)
-    errors = None
+    errors = p_values = None
     if params.score == "f":
         errors = filter_errors.of_scores(values, params, n_rows, n_classes, 0)
-    return PooledScores(values, n_rows, remarks, errors)
+        n_groups = sum(size > 0 for size in sizes) or 2
+        p_values = significance.of_f(values, n_rows, n_groups)
+        p_values[list(course.left_out)] = np.nan
+    return PooledScores(values, n_rows, remarks, errors, p_values)
 
 
 def _scores_of(

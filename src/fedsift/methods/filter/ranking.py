@@ -40,6 +40,10 @@ class Params:
         Parties with different rows open cells of any size, as all their policies allow.
     numeric_label : bool
         The label has numbers: what is told about it has a kind of its own.
+    fdr : float, optional
+        Select by q-values of at most this much instead of a number of features.
+    n_permutations : int
+        Shuffled copies of every feature that p-values are made of; 0 takes known distributions.
     share_scores : bool
         Send each feature holder the scores of its own features.
     seed : int, optional
@@ -60,6 +64,8 @@ class Params:
     target_bins: int = 4
     small_cells: bool = False
     numeric_label: bool = False
+    fdr: float | None = None
+    n_permutations: int = 0
     share_scores: bool = False
     seed: int | None = None
     epsilon: float | None = None
@@ -82,6 +88,22 @@ class Params:
     def fixed_edges(self) -> bool:
         """Whether neither edges nor numbers of bins may depend on the rows."""
         return self.noisy or self.releases
+
+    @property
+    def tests(self) -> bool:
+        """Whether p-values are computed: not from noise, and not beside a drawn selection."""
+        return not self.fixed_edges and self.score != "variance"
+
+    @property
+    def tells_bins(self) -> bool:
+        """Whether numbers of bins are sent, on which the p-values of scores alone depend."""
+        of_bins = self.score in ("gini", "chi2") and self.disclose == "scores"
+        return of_bins and (self.fdr is not None or self.n_permutations > 0)
+
+    @property
+    def exact_gini(self) -> bool:
+        """Whether impurities are needed to less than one row."""
+        return self.releases or (self.score == "gini" and self.tells_bins)
 
     def rows_of_bin(self, n_classes: int) -> int:
         """Rows of a bin at least, whose counts are opened: enough to fill every cell on average.
@@ -114,6 +136,8 @@ class Ranking:
     ranks: dict[str, npt.NDArray[np.int64]]
     errors: dict[str, Floats] = field(default_factory=dict)
     errors_are: str | None = None
+    p_values: dict[str, Floats] = field(default_factory=dict)
+    q_values: dict[str, Floats] = field(default_factory=dict)
 
 
 def rank(results: Mapping[str, Floats], score: str, n_select: int) -> Ranking:

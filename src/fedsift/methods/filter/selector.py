@@ -7,6 +7,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Mapping
 
+import msgspec
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -45,6 +46,7 @@ from fedsift.methods.filter.noise import (
 )
 from fedsift.methods.filter.ranking import Params, ScoreParameter, classes_of, plain_scores
 from fedsift.methods.filter.scores import LOWER_IS_BETTER
+from fedsift.methods.filter.significance import none_passed
 from fedsift.methods.filter.uncertainty import with_errors
 from fedsift.privacy.draws import noise_seed, private_seed
 from fedsift.protocol.policy import OPEN
@@ -64,6 +66,9 @@ class FilterSelector(MethodSelector, method=METHOD):
     support_ : ndarray of bool of shape (n_features,)
     scores_ : ndarray of shape (n_features,)
         NaN with a ``release_epsilon``.
+    p_values_, q_values_ : ndarray of shape (n_features,)
+        NaN where no distribution of the score is known, and with a budget of privacy. ``gini`` and
+        ``chi2`` have them with ``n_features_to_select="fdr"``, ``n_permutations`` or counts.
     ranking_ : ndarray of int of shape (n_features,)
         1 is the best. With a ``release_epsilon`` the order of the draws; all features that were
         not drawn share the next place.
@@ -87,6 +92,8 @@ class FilterSelector(MethodSelector, method=METHOD):
         score="gini",
         *,
         n_features_to_select=10,
+        fdr=0.1,
+        n_permutations=0,
         bins=10,
         min_bin_size=5,
         disclose="auto",
@@ -103,6 +110,8 @@ class FilterSelector(MethodSelector, method=METHOD):
     ):
         self.score = score
         self.n_features_to_select = n_features_to_select
+        self.fdr = fdr
+        self.n_permutations = n_permutations
         self.bins = bins
         self.min_bin_size = min_bin_size
         self.disclose = disclose
@@ -122,12 +131,14 @@ class FilterSelector(MethodSelector, method=METHOD):
         federation, params = prepared.federation, prepared.params
         result = self._result(federation, prepared, params, outcome, facts)
         self._keep_selection(federation, result)
-        self.n_features_to_select_ = params.n_features_to_select
+        self.n_features_to_select_ = result.n_selected
 
     def _prepare(self, X, y=None, *, simulated=False):
         """Federation, nodes and parameters; every check that needs no message."""
         given = self._checked()
+        by_fdr = given["n_features_to_select"] == "fdr"
         self._check_noise()
+        self._check_tests()
         needs_y = self.score != "variance"
         federation = self._federate(X, y, horizontal=self._splits_rows(), needs_y=needs_y)
         self._check_federation(federation)
@@ -142,9 +153,10 @@ class FilterSelector(MethodSelector, method=METHOD):
         params = params_of(
             Params,
             given,
-            n_features_to_select=number_to_select(
-                given["n_features_to_select"], federation.n_features
-            ),
+            n_features_to_select=federation.n_features
+            if by_fdr
+            else number_to_select(given["n_features_to_select"], federation.n_features),
+            fdr=given["fdr"] if by_fdr else None,
             min_class_size=class_minimum(policies, federation),
             disclose=self._disclosure(policies, federation),
             scheme=self._scheme(),
@@ -157,6 +169,12 @@ class FilterSelector(MethodSelector, method=METHOD):
             seed=private_seed(self._seed(), simulated=simulated),
             noise_seed=noise_seed(self._seed()),
         )
+        if params.n_permutations and federation.setting == "horizontal":
+            raise ParameterError(
+                f"n_permutations={params.n_permutations}, and parties have different rows.",
+                "Their pooled counts and sums give p-values without shuffled copies.",
+                "Leave n_permutations out.",
+            )
         if params.fixed_edges:
             refuse_numbers(federation)
         if params.releases:
@@ -271,6 +289,24 @@ class FilterSelector(MethodSelector, method=METHOD):
                 "Leave the checkpoint out.",
             )
 
+    def _check_tests(self):
+        """Refuse p-values where there are none: without a label, and under a budget of privacy."""
+        asked = "n_features_to_select='fdr'" if self.n_features_to_select == "fdr" else ""
+        asked = asked or (f"n_permutations={self.n_permutations}" if self.n_permutations else "")
+        if asked and self.score == "variance":
+            raise ParameterError(
+                f"{asked} with score='variance'.",
+                "P-values say how likely a score is if the feature tells nothing of the label.",
+                "Use a score that looks at the label.",
+            )
+        if asked and (self.epsilon is not None or self.release_epsilon is not None):
+            raise ParameterError(
+                f"{asked} together with a budget of differential privacy.",
+                "P-values of exact scores would spend more than the budget, and those of noisy "
+                "counts would mislead.",
+                "Leave the epsilon out, or give a number of features.",
+            )
+
     def _score_rows(self, X, y=None):
         """Mean local score of the selected columns of (X, y); what ``score(X, y)`` returns."""
         check_is_fitted(self)
@@ -329,11 +365,14 @@ class FilterSelector(MethodSelector, method=METHOD):
             prepared,
             outcome,
             **name_ranking(ranking, names),
-            parameters=self._settings(params, bins=_shown_bins(params)),
+            parameters=_without_unused(self._settings(params, bins=_shown_bins(params)), params),
             crypto=params.scheme if federation.setting == "vertical" else "masked sums",
             seed=params.seed,
             warnings=tuple(remarks),
         )
+        if params.fdr is not None and not result.n_selected:
+            remark = none_passed(federation.n_features, params.fdr)
+            result = msgspec.structs.replace(result, warnings=(*result.warnings, remark))
         result = with_errors(result, ranking, names)
         if params.noisy:
             result = with_spent(result, federation, params)
@@ -357,6 +396,14 @@ def _names_and_remarks(facts):
         names[party] = known["names"]
         remarks += known.get("remarks", ())
     return names, remarks
+
+
+def _without_unused(settings, params):
+    """What was asked for, without what belongs to another way of selecting."""
+    if params.fdr is not None:
+        return settings | {"n_features_to_select": "fdr"}
+    unused = {"fdr"} if params.n_permutations else {"fdr", "n_permutations"}
+    return {name: value for name, value in settings.items() if name not in unused}
 
 
 def _shown_bins(params):
