@@ -298,7 +298,8 @@ def _pooled(score: str, task: str) -> Callable[[str, int], Trial]:
             selector = FilterSelector(score, n_features_to_select=1, policy=_policy(variant))
             stage = recorded_fit(selector, federation)
             replies = [m.sums.array() for m in stage.received("coordinator", MaskedSums)][-3:]
-            found = _sums_of_marked(unmask_sum(replies, moments.LIMBS), task)
+            complete = _policy(variant) is None  # otherwise nothing is compared
+            found = _sums_of_marked(unmask_sum(replies, moments.LIMBS), task, complete=complete)
             return Trial(float((np.abs(found - X[0]) < 1e-6).mean()), 0.0, *stage.told)
 
         return best_of(tried, _sizes(variant), 0.0)
@@ -306,19 +307,12 @@ def _pooled(score: str, task: str) -> Callable[[str, int], Trial]:
     return trial
 
 
-def _sums_of_marked(numbers: Sequence[int], task: str) -> Floats:
+def _sums_of_marked(numbers: Sequence[int], task: str, *, complete: bool) -> Floats:
     """Sums of the second class, or of products with the label, by column."""
     numeric = task == "regression"
-    totals, n_classes = iter(numbers), 0 if numeric else 2
-    counts = moments.unpack_counts(totals, 1 + n_classes + max(1, n_classes) * _COLUMNS)
-    present = iter(counts[1 + n_classes :])  # before: rows, and rows of each class
-    for _ in range(2 * numeric):
-        next(totals)  # the label's own sum, and that of its squares
-    columns = [
-        moments.read_column(present, totals, n_classes, with_target=numeric)
-        for _ in range(_COLUMNS)
-    ]
-    return np.array([float(one.product if numeric else one.sums[1]) for one in columns])
+    classes = 0 if numeric else 2
+    found = moments.read_sums(numbers, _COLUMNS, classes, numeric=numeric, complete=complete)
+    return np.array([float(one.product if numeric else one.sums[1]) for one in found.columns])
 
 
 def _pooled_bins(score: str) -> Callable[[str, int], Trial]:

@@ -12,7 +12,8 @@ Adversary Members are honest but curious. The coordinator may lie: between organ
           secret that members share, takes the minima away.
 
 Who learns what
-  coordinator  how many values lie below thresholds; whether sizes and cells are small;
+  coordinator  how many values lie below thresholds; whether sizes and cells are small, and whether
+               any value is missing;
                bin-by-class counts of which none is small (unless all policies name
                ``bin-counts``), or sums of values and squares per class; the score of each (named)
                feature.
@@ -47,7 +48,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.checked_sums import PRIME, pack, prove_not_small, small_counts, unpack
+from fedsift.crypto.checked_sums import PRIME, prove_not_small, small_counts, unpack
 from fedsift.crypto.identity import addressed
 from fedsift.crypto.masking import unmask_modulo, unmask_sum
 from fedsift.data.state_files import State
@@ -190,8 +191,8 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         compared = await net.ask("member", self._due(kind, course), messages.HiddenCounts)
         hidden = _sum_modulo([reply.residues.array() for reply in compared])
         small = small_counts(hidden, request.smallest)
-        proofs = prove_not_small(hidden, small, request.smallest)
-        self._news = (_NOTHING, PublicArray.of(small), PublicArray.of(pack(proofs.ravel())))
+        proof = prove_not_small(hidden, small, request.smallest)
+        self._news = (_NOTHING, PublicArray.of(small), PublicArray.of(proof))
         return small
 
     async def _open(self, course: Course, net: Network) -> list[int]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.checked_sums import PRIME, CheckedSums, pack, unpack
+from fedsift.crypto.checked_sums import PRIME, CheckedSums, pack
 from fedsift.crypto.masking import MaskingKey, PairwiseMasks, to_limbs
 from fedsift.crypto.shuffle import deal, new_secret, receive
 from fedsift.data.state_files import State
@@ -191,8 +191,8 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         checks, request = self._checked(), course.request
         if isinstance(request, Sizes | Cells):
             small = ask.small.array().astype(np.bool_)
-            proofs = unpack(ask.proofs.array().astype(np.uint64)).reshape(2, -1)
-            checks.check_small(small, proofs, request.smallest, course.context)
+            proof = ask.proof.array().astype(np.uint64)
+            checks.check_small(small, proof, request.smallest, course.context)
             return small
         totals = ask.totals.array().astype(np.int64)
         if not isinstance(request, Below) or len(totals) != count_of(request) + 1:
