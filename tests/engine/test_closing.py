@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from fedsift.engine import local, run_local
-from helpers.toy_protocol import TOY, Answer, Answerer, Asker, Helper, Question
+from fedsift.engine.observer import Observer
+from helpers.toy_protocol import TOY, Answerer, Asker, Helper
 
 
 @pytest.fixture
@@ -23,29 +24,25 @@ def complaints(monkeypatch):
 
 
 def test_a_busy_driver_that_goes_on_asking_starts_nothing(monkeypatch, complaints):
-    """As after Ctrl-C in the middle of a computation."""
-    asking, closed, gone = threading.Event(), threading.Event(), threading.Event()
+    """As after Ctrl-C in the middle of a message, while those to others are due already."""
+    asking, closed = threading.Event(), threading.Event()
     limits = replace(local.DEFAULT_TIMEOUTS, thread_end_seconds=0.05)
     monkeypatch.setattr(local, "DEFAULT_TIMEOUTS", limits)
 
-    class Busy(Asker):
-        async def drive(self, net):
+    class Busy(Observer):
+        def message(self, step):
             asking.set()
             assert closed.wait(10)
-            try:
-                return await net.ask("answerer", Question(3), Answer)
-            finally:
-                gone.set()
 
     def interrupt(future, on_interrupt):
         assert asking.wait(10)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(local, "_wait", interrupt)
+    parties = {f"b{number}": (Answerer(),) for number in range(4)}
     with pytest.raises(KeyboardInterrupt):
-        run_local(TOY, {"a": (Busy(),), "b": (Answerer(),), "h": (Helper(),)})
+        run_local(TOY, {"a": (Asker(),), **parties, "h": (Helper(),)}, observer=Busy())
     closed.set()
-    assert gone.wait(10)
     for thread in threading.enumerate():
         if thread.name.startswith("party "):
             thread.join(10)
