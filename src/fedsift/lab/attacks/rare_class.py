@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attacks with labels that few rows share, by whoever has the labels or adds them up.
 
-Method    Filters of every score, vertical and horizontal, and interaction.
+Method    Filters of every score, vertical and horizontal, and interaction, where an own column that
+          marks a row does what a label does (``marked-column``).
 Leak      A class of one row makes a class sum that row's value, a count the bin of that row, and a
           score a function of it. A number that stands out in one row does the same. Whoever has the
           labels may choose them.
@@ -43,7 +44,7 @@ from fedsift.protocol.policy import SMALLEST_CLASS
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-_ROWS, _COLUMNS = 60, 64
+_ROWS, _COLUMNS, _FEW_COLUMNS = 60, 64, 10
 _EDGES = [-0.6, 0.5]
 _ANY_CLASS = Policy(min_class_size=1, min_bin_size=1)
 _OF_NUMBERS = replace(_ANY_CLASS, may_reveal=("basic", "scores"))
@@ -195,6 +196,33 @@ def _from_relevance(variant: str, seed: int) -> Trial:
         found = np.empty(_COLUMNS)
         found[order] = np.sqrt(np.maximum(stage.outcome.value.relevance, 0))
         return Trial(alike(found, np.abs(unit_columns(X)[0])), 0.0, *stage.told)
+
+    return best_of(tried, _sizes(variant), 0.0)
+
+
+def _from_weights(variant: str, seed: int) -> Trial:
+    """An own column that is 1 in the victim's row asks for its covariance with all others."""
+    X = _values(seed)[:, :_FEW_COLUMNS]
+
+    def tried(n_marked: int) -> Trial:
+        own = (np.arange(_ROWS) < n_marked).astype(np.float64)
+        shop = {str(f): X[:, f] for f in range(_FEW_COLUMNS)}
+        label = ("bank", _marked(SMALLEST_CLASS))
+        federation = Federation.vertical({"bank": {"mark": own}, "shop": shop}, label)
+        selector = InteractionSelector(
+            n_features_to_select=1 + _FEW_COLUMNS, policy=_policy(variant)
+        )
+        stage = recorded_fit(selector, federation)
+        # Weights between the mark and a column are opened when the first of both is selected.
+        found: dict[str, float] = {}
+        for step in selector.result_.history:
+            weights = step.get("weights", {})
+            if step.get("feature") == "mark":
+                found |= weights["shop"]
+            elif "bank" in weights:
+                found[step["feature"]] = weights["bank"]["mark"]
+        told = np.array([found[str(f)] for f in range(_FEW_COLUMNS)])
+        return Trial(alike(told, unit_columns(X)[0] ** 2), 0.0, *stage.told)
 
     return best_of(tried, _sizes(variant), 0.0)
 
@@ -416,4 +444,11 @@ ON_INTERACTION = (
     _attack("rare-class-interaction", _from_relevance, ("SealedRelevance",), _VICTIM,
             "squared correlation", method="interaction", attacker="label owner",
             declared_as=("relevance",)),
+    _attack("marked-column", _from_weights, ("SealedWeights",),
+            "the values of a row that an own column of the label owner marks",
+            "squared correlation", method="interaction", attacker="label owner",
+            unprotected="min_class_size=1: a column that is 1 in one row",
+            default=f"columns that mark fewer than {SMALLEST_CLASS} rows are refused; "
+            f"{SMALLEST_CLASS} rows are marked",
+            declared_as=("interaction-weights",)),
 )  # fmt: skip
