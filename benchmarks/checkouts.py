@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a change costs: ``python -m benchmarks.checkouts OLD NEW`` runs both in turn.
 
-``OLD`` and ``NEW`` are two checkouts. Their cases of the suites ``filters`` and ``runtime`` run one
-after the other in fresh processes, so that what else the machine does falls on both. Bytes are
+``OLD`` and ``NEW`` are two checkouts. Their cases of the suites ``filters`` and ``runtime``, and
+filters of parties with different rows, run one after the other in fresh processes, so that what else the machine does falls on both. Bytes are
 compared as they are. Of seconds the processor time counts, each checkout's smallest: it does not
 grow while other programs wait for the processor. Between organisations, where several processes
 work, the seconds of the fastest run count. The exit code is 1 if anything grew by more than
@@ -24,10 +24,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from benchmarks.store import machine_facts, write
 from benchmarks.suites import filters
 from benchmarks.suites.runtime import jobs as runtime_jobs
 from benchmarks.suites.runtime import suite as runtime
+from fedsift.config.toml import toml_text
 
 MOST = 1.1
 """What may become of a cost of 1."""
@@ -93,8 +97,32 @@ def _cases(profile: str, suites: list[str], folder: Path) -> Iterator[Case]:
         for job in runtime._jobs(profile):
             path, _ = runtime_jobs.write_job(job, folder / job["method"])
             yield f"{job['method']} {job['rows']} x {job['features']}, embedded", _command(path)
+    if "pooled" in suites:
+        for score in ("f", "variance", "gini"):
+            for share in (0.0, 0.02):
+                path = _pooled_job(folder / f"{score}-{share}", score, share)
+                yield f"pooled {score}, {share:.0%} missing", _command(path)
     if "federation" in suites:
         yield "", _federation(folder)
+
+
+def _pooled_job(folder: Path, score: str, missing: float) -> Path:
+    """A filter of three parties with different rows; so many of its values are missing."""
+    folder.mkdir()
+    X, y = filters.generated(1000, 200, 2, seed=0)
+    X[np.random.default_rng(0).random(X.shape) < missing] = np.nan
+    table = pd.DataFrame(X).add_prefix("x").assign(outcome=np.where(y == 1, "yes", "no"))
+    parties = [{"name": name, "data": f"{name}.csv"} for name in ("north", "south", "west")]
+    for party, rows in zip(parties, np.array_split(np.arange(len(table)), 3), strict=True):
+        table.iloc[rows].to_csv(folder / party["data"], index=False)
+    content: dict[str, Any] = {
+        "job": {"method": "filter"},
+        "data": {"setting": "horizontal", "label": {"column": "outcome"}},
+        "method": {"score": score, "n_features_to_select": 5},
+        "party": parties,
+    }
+    (folder / "job.toml").write_text(toml_text(content), encoding="utf-8")
+    return folder / "job.toml"
 
 
 def _timed(checkout: Path, command: list[str]) -> tuple[float, str]:
@@ -165,7 +193,9 @@ def main() -> int:
     parser.add_argument("new", type=Path, help="checkout with the change")
     parser.add_argument("--profile", choices=("smoke", "regular"), default="smoke")
     parser.add_argument("--runs", type=int, default=5, help="runs of every case per checkout")
-    parser.add_argument("--suites", nargs="+", default=["filters", "runtime", "federation"])
+    parser.add_argument(
+        "--suites", nargs="+", default=["filters", "pooled", "runtime", "federation"]
+    )
     parser.add_argument("--out", "-o", type=Path, help="JSON file to write, case by case")
     asked = parser.parse_args()
     checkouts = asked.old.resolve(), asked.new.resolve()

@@ -4,8 +4,8 @@
 
 New inputs go to ``build/fuzz``; an input that fails stays there as ``crash-...`` and is printed.
 Put it into ``fuzz/corpus/TARGET`` once it is mended. ``--keep`` adds what reached new code to the
-corpus, the shortest inputs first. ``--table FILE`` writes down what was run, beside what an earlier
-table has of other targets.
+corpus, the shortest inputs first. ``--table FILE`` adds up what was run: seconds that it has of a
+target count, so that a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
+
+from fuzz.mutations import mutate
 
 CORPUS = Path(__file__).parent / "corpus"
 BUILD = Path("build/fuzz")
@@ -45,11 +48,14 @@ def main() -> int:
         corpus.mkdir(parents=True, exist_ok=True)
         limits = [f"-timeout={SECONDS_PER_INPUT}", f"-rss_limit_mb={MEGABYTES}", "-verbosity=1"]
         limits += [f"-max_len={LONGEST}", f"-artifact_prefix={found}/", "-print_final_stats=1"]
-        print(f"== {name}: {options.seconds} s", flush=True)
-        time = f"-max_total_time={options.seconds}"
-        code, log = _run(name, time, *limits, str(found), str(corpus))
+        left = options.seconds - _known(options.table).get(name, {}).get("seconds", 0)
+        if left <= 0:
+            continue
+        print(f"== {name}: {left} s", flush=True)
+        start = time.monotonic()
+        code, log = _run(name, f"-max_total_time={left}", *limits, str(found), str(corpus))
         if options.table:
-            _note(options.table, name, _row(options.seconds, code, log))
+            _note(options.table, name, _row(min(left, round(time.monotonic() - start)), code, log))
         if code:
             print(log[-4000:])
             failed.append(name)
@@ -81,10 +87,18 @@ def _row(seconds: int, code: int, log: str) -> dict[str, int]:
     }
 
 
+def _known(path: Path | None) -> dict[str, dict[str, int]]:
+    """Rows of the targets that a table has."""
+    return json.loads(path.read_text()).get("targets", {}) if path and path.exists() else {}
+
+
 def _note(path: Path, name: str, row: dict[str, int]) -> None:
+    """Add a run to the row of its target; what was reached is that of the last run."""
     table: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    targets = {**table.get("targets", {}), name: row}
-    table["targets"] = dict(sorted(targets.items()))
+    targets = _known(path)
+    before = targets.get(name, {})
+    added = {what: row[what] + before.get(what, 0) for what in ("seconds", "executions", "crashes")}
+    table["targets"] = dict(sorted({**targets, name: row | added}.items()))
     path.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
 
 
@@ -96,7 +110,11 @@ def fuzz_here(name: str, options: list[str]) -> int:
         from fuzz.targets import check
 
         check(name, b"")  # readers import what they need when they are called first
-    atheris.Setup([sys.argv[0], *options], lambda data: check(name, data))
+    atheris.Setup(
+        [sys.argv[0], *options],
+        lambda data: check(name, data),
+        custom_mutator=lambda data, longest, seed: mutate(data, longest, seed, atheris.Mutate),
+    )
     atheris.Fuzz()
     return 0
 

@@ -354,8 +354,13 @@ class _Counting:
         Session.go_on(SimpleNamespace(protocol=SimpleNamespace(name="vfps"), **made), account)  # type: ignore[arg-type]
 
 
+@cache
+def _machine() -> bytes:
+    return rates.machine().encode()
+
+
 @target
 def machine_rates(data: bytes) -> object:
     """Seconds per unit of work, as an earlier run kept them."""
-    known = rates._read(file_of("rates.json", data.replace(b"MACHINE", rates.machine().encode())))
+    known = rates._read(file_of("rates.json", data.replace(b"MACHINE", _machine())))
     return known if known is None else (known.age_days, known.measured, known["start"])

@@ -18,6 +18,7 @@ Target = Callable[[bytes], object]
 TARGETS: dict[str, Target] = {}
 LONGEST = 8192
 """Bytes of an input: readers have no state, so that longer ones reach nothing new."""
+_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
 
 
 def target(function: Target) -> Target:
@@ -40,8 +41,9 @@ def check(name: str, data: bytes) -> None:
 
 @cache
 def folder() -> Path:
-    """A folder of the own process, with a table in it."""
-    place = Path(tempfile.mkdtemp(prefix="fedsift-fuzz-"))
+    """A folder of the own process, with a table in it; in memory, where the system has that."""
+    memory = _MEMORY if _MEMORY.is_dir() else None
+    place = Path(tempfile.mkdtemp(prefix="fedsift-fuzz-", dir=memory))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     for inner in (place, place / "site"):
         inner.mkdir(exist_ok=True)

@@ -83,8 +83,9 @@ def result(data: bytes) -> object:
 
 @target
 def comparison(data: bytes) -> object:
-    """The result of a comparison."""
-    return Comparison.load(file_of("comparison.json", data))
+    """The result of a comparison, and the pages made of it."""
+    found = Comparison.load(file_of("comparison.json", data))
+    return found.text(), found.to_html(folder() / "comparison.html"), found.to_json()
 
 
 @target

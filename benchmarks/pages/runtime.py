@@ -112,6 +112,22 @@ def _number(parties: list[str]) -> str:
     return {2: "Two", 3: "Three", 4: "Four"}.get(len(parties), str(len(parties)))
 
 
+def promises(_: dict) -> str:
+    """What histories, signatures and minima cost, from a run of its own."""
+    rows = [
+        [
+            row["case"],
+            f"{row['old']['seconds']:.2f}",
+            f"{row['new']['seconds']:.2f}",
+            f"{row['ratio']:.2f}",
+            f"{row['bytes ratio']:.3f}",
+        ]
+        for row in load("checkouts")["rows"]
+        if row["suite"] != "federation"
+    ]
+    return table(["case", "before, s", "now, s", "seconds", "bytes"], rows)
+
+
 def inline(results: dict) -> dict[str, str]:
     """Figures inside sentences, by name."""
     small = next(
@@ -125,6 +141,6 @@ def inline(results: dict) -> dict[str, str]:
 PAGE = Page(
     "docs/runtime.md",
     lambda: load("runtime"),
-    {f.__name__: f for f in (rounds, jobs, alignment)},
+    {f.__name__: f for f in (rounds, jobs, alignment, promises)},
     inline,
 )

@@ -6,6 +6,7 @@ import pytest
 from fedsift.crypto.checked_sums import (
     PRIME,
     CheckedSums,
+    are_small,
     pack,
     prove_not_small,
     small_counts,
@@ -82,14 +83,42 @@ class TestComparisons:
         small = small_counts(hidden, smallest)
         proofs = prove_not_small(hidden, small, smallest)
         large = np.zeros(4, dtype=bool)
-        pairs = hidden.reshape(2, -1).astype(np.uint64)
-        ones = np.ones_like(pairs)
-        borrowed = pairs.copy()
-        borrowed[:, :4] = pairs[:, 4:8]  # the proofs of another count
-        for lie in (pairs, ones, borrowed, proofs, np.roll(pairs, 4, axis=1)):
+        borrowed = hidden.reshape(2, -1).copy()
+        borrowed[:, :4] = borrowed[:, 4:8]  # what is known of another count
+        best = prove_not_small(hidden, large, smallest)
+        for lie in (best, prove_not_small(borrowed.ravel(), large, smallest), proofs, proofs[:0]):
             with pytest.raises(WrongTotals):
                 PARTIES[2].check_small(large, lie, smallest, "c")
+        with pytest.raises(WrongTotals):  # of another step
+            PARTIES[2].check_small(small, proofs, smallest, "d")
         PARTIES[2].check_small(small, proofs, smallest, "c")
+
+    def test_that_nothing_is_there_cannot_be_claimed_where_something_is(self):
+        totals, smallest = np.array([0, 3, 9]), np.array([0, 0, 5])
+        parts = np.stack([totals // 2, totals - totals // 2, 0 * totals])
+        hidden = pooled(parts, "c", "hide", smallest)
+        flagged = small_counts(hidden, smallest)
+        assert flagged.tolist() == [False, True, False] == are_small(totals, smallest).tolist()
+        proof = prove_not_small(hidden, flagged, smallest)
+        lie = prove_not_small(hidden, np.zeros(3, bool), smallest)
+        for party in PARTIES:
+            party.check_small(flagged, proof, smallest, "c")
+            with pytest.raises(WrongTotals):
+                party.check_small(np.zeros(3, dtype=bool), lie, smallest, "c")
+
+    def test_how_many_there_are_is_not_seen_where_some_are(self):
+        smallest, seen = np.zeros(3000, dtype=int), []
+        for total in (1, 500):
+            counts = np.zeros((3, 3000), dtype=int)
+            counts[1] = total
+            pairs = pooled(counts, f"total {total}", "hide", smallest).reshape(2, -1)
+            assert (pairs[0] != 0).all()
+            seen.append(pairs)
+        for pairs in seen:
+            for numbers in pairs:
+                shares = np.histogram(numbers, bins=8, range=(0, PRIME))[0] / 3000
+                assert np.abs(shares - 1 / 8).max() < 0.03
+            assert abs(np.corrcoef(pairs.astype(float))[0, 1]) < 0.1
 
     def test_what_the_collector_sees_does_not_depend_on_the_count(self):
         """Of counts that are not small, and of the place of the one that is."""
@@ -112,12 +141,11 @@ class TestComparisons:
         counts = np.zeros((3, 2000), dtype=int)
         counts[0] = 9
         hidden = pooled(counts, "c", "hide", smallest)
-        first, second = (
-            prove_not_small(hidden, np.zeros(2000, bool), smallest)[0] for _ in range(2)
-        )
-        assert (first != second).mean() > 0.999
-        shares = np.histogram(first, bins=8, range=(0, PRIME))[0] / 8000
-        assert np.abs(shares - 1 / 8).max() < 0.02
+        proof = prove_not_small(hidden, np.zeros(2000, bool), smallest)
+        counts[0] = 5000  # the members know it before, whatever the count is
+        others = pooled(counts, "c", "hide", smallest)
+        assert (others != hidden).all()
+        assert np.array_equal(proof, prove_not_small(others, np.zeros(2000, bool), smallest))
 
 
 def test_two_residues_share_a_word():

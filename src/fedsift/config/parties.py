@@ -223,7 +223,7 @@ KIND_SETS = {
     ),
     "scores": (*_SCORES, "numeric-scores"),
     "counts": (*_SCORES, "bin-counts", "class-sums"),
-    "products": (*_SCORES[:2], "class-sums", "correlations", "selection", "shuffled-sums"),
+    "products": (*_SCORES[:2], "class-sums", "correlations", "selection", "shuffled-products"),
     "training": (*_SCORES, "block-losses", "gate-sums", "predictions", "training-rows"),
     "paper-training": (
         "embedding-gradients",

@@ -156,12 +156,11 @@ class CheckedParty:
         return self._agreed().mask(values, context, limbs)
 
     def check_small(
-        self, small: Answer, proofs: Answer, smallest: Integers, context: str
+        self, small: Answer, proof: Answer, smallest: Integers, context: str
     ) -> npt.NDArray[np.bool_]:
         """Which counts are small, if it is proved for all that are not."""
         flags = small.astype(np.bool_)
-        pairs = unpack(proofs.astype(np.uint64)).reshape(2, -1)
-        self._checked().check_small(flags, pairs, smallest, context)
+        self._checked().check_small(flags, proof.astype(np.uint64), smallest, context)
         return flags
 
     def check_totals(self, totals: Answer, n_totals: int, context: str) -> Integers:
@@ -198,7 +197,7 @@ def add_compared(parts: Sequence[Words], smallest: Integers) -> tuple[npt.NDArra
     """Which counts are small, and what convinces the parties of it."""
     hidden = _sum_modulo(parts)
     small = small_counts(hidden, smallest)
-    return small, pack(prove_not_small(hidden, small, smallest).ravel())
+    return small, prove_not_small(hidden, small, smallest)
 
 
 def _sum_modulo(parts: Sequence[Words]) -> Integers:

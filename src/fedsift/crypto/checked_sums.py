@@ -13,20 +13,24 @@ A hidden count ``T`` is only compared with a minimum. For each ``k`` from 1 to t
 in a secret order, parties send their parts of ``S = r (T - k)`` and of ``a S``, with ``r`` from 1
 on. ``S`` is 0 if the count is ``k``, and otherwise any number but 0 alike: the collector learns
 whether the count is small, and neither its value nor the ``k``. That a count is *not* small it
-proves to the parties by ``t S`` and ``t a S``, with a ``t`` of its own: no pair that is not
-``(0, 0)`` can be found from ``(0, 0)`` without knowing ``a``. It proves nothing where it says that
-a count is small, which only hides more.
+proves to the parties by knowing ``a``, which follows from ``S`` and ``a S`` unless both are 0; one
+digest of all of them is enough. It proves nothing where it says that a count is small, which only
+hides more.
+
+With a minimum of 0 the question is whether the count is 0. Then ``S = r T`` comes with
+``b S + a``: the collector knows ``a`` if ``S`` is 0, and proves that in the same way; otherwise the
+count is flagged, which needs no proof.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 
 import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.masking import masks_modulo
-from fedsift.crypto.modular import uniform_below
 from fedsift.errors import WrongTotals
 
 PRIME = (1 << 31) - 1
@@ -34,9 +38,12 @@ PRIME = (1 << 31) - 1
 
 _HALF = 32
 _ORDER_MODULUS = (1 << 47) - 115
+_INVERSE = PRIME - 2
+"""Numbers to this power are inverses modulo the prime."""
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Residues = npt.NDArray[np.uint64]
 
 
 class CheckedSums:
@@ -60,6 +67,8 @@ class CheckedSums:
     >>> small
     array([ True, False])
     >>> bob.check_small(small, prove_not_small(hidden, small, smallest), smallest, "few")
+    >>> len(prove_not_small(hidden, small, smallest))
+    4
     """
 
     def __init__(self, secret: bytes, *, first: bool) -> None:
@@ -88,45 +97,75 @@ class CheckedSums:
         factor = 1 + self._draw(f"factor: {context}", len(place), PRIME - 1)
         shifted = (counts[place] - number * self._first) % PRIME
         hidden = shifted.astype(np.uint64) * factor % PRIME
-        proof = hidden * self._draw(f"proof: {context}", len(place), PRIME) % PRIME
-        return np.concatenate([hidden, proof]).astype(np.int64)
+        key, other = self._keys(context, len(place))
+        none = number == 0
+        proof = hidden * np.where(none, other, key) + key * none * self._first
+        return np.concatenate([hidden, proof % PRIME]).astype(np.int64)
 
     def check_small(
-        self, small: Flags, proofs: npt.NDArray[np.uint64], smallest: Integers, context: str
+        self, small: Flags, proof: npt.NDArray[np.uint64], smallest: Integers, context: str
     ) -> None:
         """Refuse a claim that counts are not small unless it is proved."""
+        if len(small) != len(smallest):
+            raise _wrong_totals()
         place, _ = _comparisons(smallest)
-        tried = ~small[place] if len(small) == len(smallest) else None
-        if tried is None or proofs.shape != (2, int(tried.sum())):
+        known = self._keys(context, len(place))[0][~small[place]]
+        if not hmac.compare_digest(proof.tobytes(), _digest(known).tobytes()):
             raise _wrong_totals()
-        hidden, proof = proofs
-        factor = self._draw(f"proof: {context}", len(place), PRIME)[tried]
-        if not ((hidden > 0) & (hidden < PRIME)).all() or (hidden * factor % PRIME != proof).any():
-            raise _wrong_totals()
+
+    def _keys(self, context: str, count: int) -> tuple[Residues, Residues]:
+        """What a collector can only know of a count that is not small, and what hides it if not."""
+        drawn = self._draw(f"proof: {context}", 2 * count, PRIME)
+        return drawn[:count], drawn[count:]
 
     def _tag(self, counts: Integers, context: str, *, constant: bool) -> int:
         *factors, shift = self._draw(f"tag: {context}", len(counts) + 1, PRIME)
         products = (counts % PRIME).astype(np.uint64) * np.array(factors, dtype=np.uint64) % PRIME
         return int((int(products.sum()) + constant * int(shift)) % PRIME)
 
-    def _draw(self, context: str, count: int, modulus: int) -> npt.NDArray[np.uint64]:
+    def _draw(self, context: str, count: int, modulus: int) -> Residues:
         return masks_modulo(self._secret, context, (count,), modulus)
 
 
 def small_counts(hidden: Integers, smallest: Integers) -> Flags:
-    """Which counts lie between 1 and their minimum less 1, from the sums of all parts."""
+    """Which counts :func:`are_small`, from the sums of all parts."""
     place, _ = _comparisons(smallest)
-    small = np.zeros(len(smallest), dtype=np.bool_)
-    small[place[hidden[: len(place)] % PRIME == 0]] = True
-    return small
+    found = np.zeros(len(smallest), dtype=np.bool_)
+    found[place[hidden[: len(place)] % PRIME == 0]] = True
+    return np.asarray(found ^ (smallest == 0))
 
 
-def prove_not_small(hidden: Integers, small: Flags, smallest: Integers) -> npt.NDArray[np.uint64]:
+def are_small(counts: Integers, smallest: Integers) -> Flags:
+    """Which counts lie between 1 and their minimum less 1; with a minimum of 0, are not 0.
+
+    Examples
+    --------
+    >>> are_small(np.array([0, 4, 5, 0, 9]), np.array([5, 5, 5, 0, 0]))
+    array([False,  True, False, False,  True])
+    """
+    return np.asarray((counts > 0) & ((counts < smallest) | (smallest == 0)))
+
+
+def prove_not_small(hidden: Integers, small: Flags, smallest: Integers) -> Residues:
     """What convinces the parties that all other counts are not small, and tells no more."""
-    place, _ = _comparisons(smallest)
-    pairs = (hidden.reshape(2, -1) % PRIME).astype(np.uint64)[:, ~small[place]]
-    factor = 1 + uniform_below(PRIME - 1, pairs.shape[1])
-    return pairs * factor % PRIME
+    place, number = _comparisons(smallest)
+    shown, proof = (hidden.reshape(2, -1) % PRIME).astype(np.uint64)
+    keys = np.where(number == 0, proof, proof * _inverse(shown) % PRIME)
+    return _digest(keys[~small[place]])
+
+
+def _inverse(numbers: Residues) -> Residues:
+    """Inverses modulo the prime; 0 of 0."""
+    result = np.ones_like(numbers)
+    for bit in f"{_INVERSE:b}":
+        result = result * result % PRIME
+        if bit == "1":
+            result = result * numbers % PRIME
+    return result
+
+
+def _digest(keys: Residues) -> Residues:
+    return np.frombuffer(hashlib.sha256(keys.astype("<u8").tobytes()).digest(), "<u8").copy()
 
 
 def pack(residues: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -150,10 +189,10 @@ def unpack(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 def _comparisons(smallest: Integers) -> tuple[Integers, Integers]:
     """Place of the count of each comparison, and the number it is compared with."""
-    times = np.maximum(smallest - 1, 0)
+    times = np.where(smallest == 0, 1, np.maximum(smallest - 1, 0))
     place = np.repeat(np.arange(len(smallest)), times)
     starts = np.repeat(np.cumsum(times) - times, times)
-    return place, np.arange(len(place)) - starts + 1
+    return place, np.arange(len(place)) - starts + (smallest[place] > 0)
 
 
 def _wrong_totals() -> WrongTotals:

@@ -348,6 +348,8 @@ class Node:
         self.party = party
         self.roles = {role.role_name: role for role in roles}
         self.loop = asyncio.new_event_loop()
+        self._closing = False
+        self._lock = threading.Lock()
         # A daemon: a party stuck in a computation must not keep the process alive.
         self._thread = threading.Thread(target=self._run, name=f"party {party}", daemon=True)
         self._thread.start()
@@ -360,12 +362,25 @@ class Node:
             self.loop.close()
 
     def submit(self, work: Coroutine[Any, Any, R]) -> concurrent.futures.Future[R]:
-        """Run a coroutine on this party's thread."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop)
+        """Run a coroutine on this party's thread; once the party is closed, cancel it at once.
+
+        A role that was busy while a run ended may go on asking parties whose loops have stopped:
+        what is given to these would never start.
+        """
+        with self._lock:
+            if not self._closing:
+                return asyncio.run_coroutine_threadsafe(work, self.loop)
+        work.close()
+        never: Future[R] = Future()
+        never.cancel()
+        return never
 
     def close(self) -> None:
         """Stop the loop; a party still computing is left to its daemon thread."""
-        self.submit(self._stop())
+        with self._lock:
+            if not self._closing:
+                self._closing = True
+                asyncio.run_coroutine_threadsafe(self._stop(), self.loop)
         self._thread.join(timeout=DEFAULT_TIMEOUTS.thread_end_seconds)
 
     async def _stop(self) -> None:

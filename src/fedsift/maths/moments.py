@@ -10,7 +10,7 @@ the own mean, so that no mean has to be published first.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -126,10 +126,82 @@ def unpack_counts(totals: Iterator[int], n_counts: int) -> list[int]:
     return [next(digits) & ((1 << 64) - 1) for _ in range(n_counts)]
 
 
+@dataclass(frozen=True)
+class TableSums:
+    """Pooled sums of a table.
+
+    Attributes
+    ----------
+    n_rows : int
+    sizes : rows of each class
+    target : sum of a numeric target and of its squares, or nothing
+    columns : sums of each column
+    """
+
+    n_rows: int
+    sizes: tuple[int, ...]
+    target: tuple[Fraction, ...]
+    columns: tuple[ColumnSums, ...]
+
+
+def table_sums(
+    n_rows: int,
+    columns: Iterable[Floats],
+    labels: Integers,
+    n_classes: int,
+    target: Floats,
+    *,
+    complete: bool,
+) -> list[int]:
+    """One party's part of :class:`TableSums`, to be masked and added.
+
+    Of complete columns of all parties nothing is counted: every row has a value.
+    """
+    counts = [n_rows, *np.bincount(labels, minlength=n_classes).tolist()]
+    sums: list[int] = []
+    if len(target):
+        sums += [encode(exact_sum(target)), encode_squares(product_sum(target, target))]
+    for column in columns:
+        present, own = column_sums(column, labels, n_classes, target, complete=complete)
+        counts += [] if complete else present
+        sums += own
+    return [*pack_counts(counts), *sums]
+
+
+def read_sums(
+    totals: Sequence[int], n_columns: int, n_classes: int, *, numeric: bool, complete: bool
+) -> TableSums:
+    """Read the totals of what :func:`table_sums` lays down."""
+    stream, per_column = iter(totals), max(1, n_classes)
+    n_counts = 1 + n_classes + n_columns * per_column * (not complete)
+    counts = unpack_counts(stream, n_counts)
+    n_rows, sizes, present = counts[0], counts[1 : 1 + n_classes], iter(counts[1 + n_classes :])
+    target = tuple(decode(next(stream)) for _ in range(2 * numeric))
+    columns = [
+        read_column(
+            iter(sizes or [n_rows]) if complete else present,
+            stream,
+            n_classes,
+            with_target=numeric,
+            target_sum=target[0] if numeric and complete else None,
+        )
+        for _ in range(n_columns)
+    ]
+    return TableSums(n_rows, tuple(sizes), target, tuple(columns))
+
+
 def column_sums(
-    column: Floats, classes: Integers, n_classes: int, target: Floats
+    column: Floats,
+    classes: Integers,
+    n_classes: int,
+    target: Floats,
+    *,
+    complete: bool = False,
 ) -> tuple[list[int], list[int]]:
-    """One party's part of :class:`ColumnSums`: counts, and sums that may be masked and added."""
+    """One party's part of :class:`ColumnSums`: counts, and sums that may be masked and added.
+
+    The target's sum over the rows with a value is left out where all rows of all parties have one.
+    """
     present = ~np.isnan(column)
     values = column[present]
     counts: list[int] = []
@@ -141,18 +213,28 @@ def column_sums(
     out.append(encode_squares(product_sum(values, values)))
     if len(target):
         labels = target[present]
-        out += [encode(exact_sum(labels)), encode(product_sum(values, labels))]
+        out += [] if complete else [encode(exact_sum(labels))]
+        out.append(encode(product_sum(values, labels)))
     return counts, out
 
 
 def read_column(
-    counts: Iterator[int], totals: Iterator[int], n_classes: int, *, with_target: bool
+    counts: Iterator[int],
+    totals: Iterator[int],
+    n_classes: int,
+    *,
+    with_target: bool,
+    target_sum: Fraction | None = None,
 ) -> ColumnSums:
-    """Take one column's totals from the streams that :func:`column_sums` lays down."""
+    """Take one column's totals from the streams that :func:`column_sums` lays down.
+
+    ``target_sum`` is given where it was left out.
+    """
     own = [next(counts) for _ in range(max(1, n_classes))]
     sums = [decode(next(totals)) for _ in own]
     squares = decode(next(totals))
-    target_sum = decode(next(totals)) if with_target else Fraction(0)
+    if target_sum is None:
+        target_sum = decode(next(totals)) if with_target else Fraction(0)
     product = decode(next(totals)) if with_target else Fraction(0)
     return ColumnSums(tuple(own), tuple(sums), squares, target_sum, product)
 

@@ -17,6 +17,7 @@ from fedsift.errors import AlignmentError, ParameterError, PolicyViolation
 from fedsift.protocol import Message, Policy
 from fedsift.protocol.policy import strictest_class_size
 
+_ROUNDING = 1e-9
 _ACTION = "or let every party lower min_class_size in its policy. Nothing was sent for this."
 
 
@@ -41,6 +42,18 @@ def check_target(target: Target, smallest: int) -> None:
             f"The parties want at least {smallest} rows to share it (min_class_size): a label that "
             "marks single rows makes scores tell the values of these rows.",
             f"Cap or transform extreme labels, drop these rows, {_ACTION}",
+        )
+
+
+def check_own_column(name: str, values: npt.NDArray[np.float64], smallest: int) -> None:
+    """Refuse an own column that is compared with others' columns and marks single rows."""
+    if rows_with_variance(values) < smallest - _ROUNDING:
+        raise PolicyViolation(
+            f"One row carries more than a share of 1/{smallest} of the variance of the label "
+            f"owner's column {name!r}.",
+            f"The parties want at least {smallest} rows to share it (min_class_size): a column "
+            "that marks single rows makes interactions tell other parties' values in these rows.",
+            f"Leave the column out, cap extreme values, {_ACTION}",
         )
 
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from fedsift.crypto.identity import Identity
-from fedsift.data.federation import is_remote
 from fedsift.errors import CryptoError, ParameterError, PartyFailed, ProtocolError, UndeclaredFlow
 from fedsift.protocol.message import Declaration, Done, Message
 from fedsift.protocol.policy import PlannedDisclosure, Policy
@@ -199,7 +198,8 @@ class RemoteRole(Role):
 
 def make_role(kind: type[Role], *arguments: Any) -> Role:
     """A role, or its stand-in if a table or target among the arguments is at another site."""
-    return RemoteRole(kind) if any(map(is_remote, arguments)) else kind(*arguments)
+    remote = any(getattr(one, "at_another_site", False) for one in arguments)
+    return RemoteRole(kind) if remote else kind(*arguments)
 
 
 def messages_in(module: str) -> tuple[type[Message], ...]:

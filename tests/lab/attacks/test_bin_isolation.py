@@ -58,13 +58,8 @@ def test_totals_are_subtracted_exactly():
     X, y = rng.normal(size=(9, 2)), np.arange(9) % 2
 
     def totals(rows):
-        counts = [len(rows), *np.bincount(y[rows], minlength=2).tolist()]
-        sums = []
-        for column in X[rows].T:
-            own = moments.column_sums(column, y[rows], 2, np.empty(0))
-            counts += own[0]
-            sums += own[1]
-        return attack.Totals.read([*moments.pack_counts(counts), *sums], 2, 2)
+        own = moments.table_sums(len(rows), X[rows].T, y[rows], 2, np.empty(0), complete=True)
+        return attack.Totals.read(own, 2, 2)
 
     gap = totals(np.arange(9)).minus(totals(np.arange(8)))
     assert gap.n_rows == 1

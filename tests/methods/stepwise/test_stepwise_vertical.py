@@ -178,10 +178,10 @@ class TestAuto:
         X, y = correlated(100, 6)
         selector = fs.StepwiseSelector(random_state=0, **PLAIN)
         planned = {d.kind for d in selector.plan(X, y).disclosures}
-        assert "shuffled-sums" in planned
+        assert "shuffled-products" in planned
         result = selector.fit(X, y).result_
         assert result.parameters["n_shuffles"] == 0
-        assert "shuffled-sums" not in {d.kind for d in result.disclosures}
+        assert "shuffled-products" not in {d.kind for d in result.disclosures}
 
     def test_copies_follow_from_rows(self):
         params = Params(min_class_size=5)

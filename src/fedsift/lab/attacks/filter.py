@@ -315,15 +315,10 @@ class Totals:
 
     @classmethod
     def read(cls, numbers: Sequence[int], n_columns: int, n_classes: int) -> Totals:
-        """From the numbers in the order that members lay them down."""
-        stream = iter(numbers)
-        counts = iter(moments.unpack_counts(stream, 1 + n_classes + n_columns * n_classes))
-        n_rows = next(counts)
-        sizes = [next(counts) for _ in range(n_classes)]
-        columns = [moments.read_column(counts, stream, n_classes, with_target=False)
-                   for _ in range(n_columns)]  # fmt: skip
-        sums = [[float(value) for value in column.sums] for column in columns]
-        return cls(n_rows, np.array(sizes), np.array(sums))
+        """From the numbers in the order that members lay them down; no value is missing."""
+        found = moments.read_sums(numbers, n_columns, n_classes, numeric=False, complete=True)
+        sums = [[float(value) for value in column.sums] for column in found.columns]
+        return cls(found.n_rows, np.array(found.sizes), np.array(sums))
 
     def minus(self, other: Totals) -> Totals:
         """What the other run had less of."""

@@ -315,10 +315,8 @@ def _sums(variant: str, seed: int) -> Trial:
     known = np.full_like(true, np.nan)
     for party, context, numbers in engine.liar.numbers:
         if party == "party-1" and context.startswith("Moments"):
-            stream = iter(numbers)
-            present = iter(moments.unpack_counts(stream, 3 + 2 * len(true))[3:])
-            columns = [moments.read_column(present, stream, 2, with_target=False) for _ in true]
-            known = np.array([[float(value) for value in column.sums] for column in columns])
+            sums = moments.read_sums(numbers, len(true), 2, numeric=False, complete=True)
+            known = np.array([[float(value) for value in column.sums] for column in sums.columns])
     return Trial(float(np.isclose(known, true, rtol=1e-6).mean()), 0.0, job=engine.job)
 
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attacks with labels that few rows share, by whoever has the labels or adds them up.
 
-Method    Filters of every score, vertical and horizontal, and interaction.
+Method    Filters of every score, vertical and horizontal, and interaction, where an own column that
+          marks a row does what a label does (``marked-column``).
 Leak      A class of one row makes a class sum that row's value, a count the bin of that row, and a
           score a function of it. A number that stands out in one row does the same. Whoever has the
           labels may choose them.
@@ -43,7 +44,7 @@ from fedsift.protocol.policy import SMALLEST_CLASS
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-_ROWS, _COLUMNS = 60, 64
+_ROWS, _COLUMNS, _FEW_COLUMNS = 60, 64, 10
 _EDGES = [-0.6, 0.5]
 _ANY_CLASS = Policy(min_class_size=1, min_bin_size=1)
 _OF_NUMBERS = replace(_ANY_CLASS, may_reveal=("basic", "scores"))
@@ -199,6 +200,33 @@ def _from_relevance(variant: str, seed: int) -> Trial:
     return best_of(tried, _sizes(variant), 0.0)
 
 
+def _from_weights(variant: str, seed: int) -> Trial:
+    """An own column that is 1 in the victim's row asks for its covariance with all others."""
+    X = _values(seed)[:, :_FEW_COLUMNS]
+
+    def tried(n_marked: int) -> Trial:
+        own = (np.arange(_ROWS) < n_marked).astype(np.float64)
+        shop = {str(f): X[:, f] for f in range(_FEW_COLUMNS)}
+        label = ("bank", _marked(SMALLEST_CLASS))
+        federation = Federation.vertical({"bank": {"mark": own}, "shop": shop}, label)
+        selector = InteractionSelector(
+            n_features_to_select=1 + _FEW_COLUMNS, policy=_policy(variant)
+        )
+        stage = recorded_fit(selector, federation)
+        # Weights between the mark and a column are opened when the first of both is selected.
+        found: dict[str, float] = {}
+        for step in selector.result_.history:
+            weights = step.get("weights", {})
+            if step.get("feature") == "mark":
+                found |= weights["shop"]
+            elif "bank" in weights:
+                found[step["feature"]] = weights["bank"]["mark"]
+        told = np.array([found[str(f)] for f in range(_FEW_COLUMNS)])
+        return Trial(alike(told, unit_columns(X)[0] ** 2), 0.0, *stage.told)
+
+    return best_of(tried, _sizes(variant), 0.0)
+
+
 def _from_gini(task: str) -> Callable[[str, int], Trial]:
     """The size of the victim's bin follows from the score; sizes of bins are told for its sake."""
 
@@ -298,7 +326,8 @@ def _pooled(score: str, task: str) -> Callable[[str, int], Trial]:
             selector = FilterSelector(score, n_features_to_select=1, policy=_policy(variant))
             stage = recorded_fit(selector, federation)
             replies = [m.sums.array() for m in stage.received("coordinator", MaskedSums)][-3:]
-            found = _sums_of_marked(unmask_sum(replies, moments.LIMBS), task)
+            complete = _policy(variant) is None  # otherwise nothing is compared
+            found = _sums_of_marked(unmask_sum(replies, moments.LIMBS), task, complete=complete)
             return Trial(float((np.abs(found - X[0]) < 1e-6).mean()), 0.0, *stage.told)
 
         return best_of(tried, _sizes(variant), 0.0)
@@ -306,19 +335,12 @@ def _pooled(score: str, task: str) -> Callable[[str, int], Trial]:
     return trial
 
 
-def _sums_of_marked(numbers: Sequence[int], task: str) -> Floats:
+def _sums_of_marked(numbers: Sequence[int], task: str, *, complete: bool) -> Floats:
     """Sums of the second class, or of products with the label, by column."""
     numeric = task == "regression"
-    totals, n_classes = iter(numbers), 0 if numeric else 2
-    counts = moments.unpack_counts(totals, 1 + n_classes + max(1, n_classes) * _COLUMNS)
-    present = iter(counts[1 + n_classes :])  # before: rows, and rows of each class
-    for _ in range(2 * numeric):
-        next(totals)  # the label's own sum, and that of its squares
-    columns = [
-        moments.read_column(present, totals, n_classes, with_target=numeric)
-        for _ in range(_COLUMNS)
-    ]
-    return np.array([float(one.product if numeric else one.sums[1]) for one in columns])
+    classes = 0 if numeric else 2
+    found = moments.read_sums(numbers, _COLUMNS, classes, numeric=numeric, complete=complete)
+    return np.array([float(one.product if numeric else one.sums[1]) for one in found.columns])
 
 
 def _pooled_bins(score: str) -> Callable[[str, int], Trial]:
@@ -422,4 +444,11 @@ ON_INTERACTION = (
     _attack("rare-class-interaction", _from_relevance, ("SealedRelevance",), _VICTIM,
             "squared correlation", method="interaction", attacker="label owner",
             declared_as=("relevance",)),
+    _attack("marked-column", _from_weights, ("SealedWeights",),
+            "the values of a row that an own column of the label owner marks",
+            "squared correlation", method="interaction", attacker="label owner",
+            unprotected="min_class_size=1: a column that is 1 in one row",
+            default=f"columns that mark fewer than {SMALLEST_CLASS} rows are refused; "
+            f"{SMALLEST_CLASS} rows are marked",
+            declared_as=("interaction-weights",)),
 )  # fmt: skip

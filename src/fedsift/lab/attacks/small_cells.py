@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsift.crypto.checked_sums import pack, unpack
 from fedsift.crypto.masking import unmask_sum
 from fedsift.data import Federation
 from fedsift.errors import PartyFailed, PolicyViolation
@@ -54,13 +53,10 @@ class LyingCoordinator(Coordinator):
         answer = await super()._answer(course, net)
         if not isinstance(course.request, Sizes) or not answer.any():
             return answer
-        totals, _, proofs = self._news
-        # It proves what it can, and fills the rest with proofs of others.
-        known, wanted = unpack(proofs.array()), int((course.request.smallest - 1).sum())
-        known = known.reshape(2, -1) if known.size else np.ones((2, 1), np.uint64)
-        filled = pack(np.resize(known.T, (wanted, 2)).T.ravel())
+        # Of the small counts it has the proof of the others alone.
+        totals, _, proof = self._news
         large = np.zeros_like(answer)
-        self._news = (totals, PublicArray.of(large), PublicArray.of(filled))
+        self._news = (totals, PublicArray.of(large), proof)
         return large
 
 
@@ -84,17 +80,17 @@ def _federation(X: Floats, y: npt.NDArray[np.int64]) -> Federation:
     )
 
 
-def _class_sums(stage: Stage, columns: list[int]) -> Floats:
+def _class_sums(stage: Stage) -> Floats:
     """Sums of the second class by column, as the coordinator opens them."""
     replies = [message.sums.array() for message in stage.received("coordinator", MaskedSums)]
     found = np.full(_COLUMNS, np.nan)
     if not replies:
         return found
-    totals = iter(unmask_sum(replies, moments.LIMBS))
-    present = iter(moments.unpack_counts(totals, 3 + 2 * len(columns))[3:])
-    for column in columns:
-        sums = moments.read_column(present, totals, 2, with_target=False)
-        found[column] = float(sums.sums[1])
+    (coordinator,) = stage.roles(Coordinator).values()
+    request, totals = coordinator.course.request, unmask_sum(replies, moments.LIMBS)
+    columns = list(request.columns)
+    sums = moments.read_sums(totals, len(columns), 2, numeric=False, complete=request.complete)
+    found[columns] = [float(column.sums[1]) for column in sums.columns]
     return found
 
 
@@ -118,7 +114,7 @@ def _lying_sizes(variant: str, seed: int) -> Trial:
             raise
         return Trial(0.0, 0.0)
     stage = engine.stages[-1]
-    return Trial(_known(_class_sums(stage, list(range(_COLUMNS))), X[0]), 0.0, *stage.told)
+    return Trial(_known(_class_sums(stage), X[0]), 0.0, *stage.told)
 
 
 def _missing_cells(variant: str, seed: int) -> Trial:
@@ -130,9 +126,7 @@ def _missing_cells(variant: str, seed: int) -> Trial:
     policy = Policy(min_class_size=1, min_bin_size=1) if variant == UNPROTECTED else _MINIMUM
     selector = FilterSelector("f", n_features_to_select=1, policy=policy)
     stage = recorded_fit(selector, _federation(X, y))
-    (coordinator,) = stage.roles(Coordinator).values()
-    columns = list(coordinator.course.request.columns)
-    found = _class_sums(stage, columns)
+    found = _class_sums(stage)
     return Trial(_known(found[few], X[1, few]), 0.0, *stage.told)
 
 

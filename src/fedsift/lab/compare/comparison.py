@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fedsift.errors import FileProblem
 from fedsift.lab.compare.cases import Case, Copies
 from fedsift.lab.compare.cells import KINDS, LOCAL, METHOD, PEER, POOLED, Cell
 from fedsift.lab.compare.judge import (
@@ -211,9 +212,20 @@ class Comparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Comparison:
-        """Read a file written by :meth:`save`."""
+        """Read a file written by :meth:`save`; one that no page can be made of is refused."""
+        from fedsift.lab.compare.view import render_html
+
         which = "comparison.json that 'fedsift compare' wrote"
-        return read_written(path, cls, "comparison", FORMAT, which)
+        found = read_written(path, cls, "comparison", FORMAT, which)
+        try:
+            found.text(), render_html(found)
+        except (LookupError, TypeError, ValueError, ArithmeticError, StopIteration) as error:
+            raise FileProblem(
+                f"The parts of the comparison in {os.fspath(path)} do not fit together.",
+                f"A complete JSON file of format {FORMAT} is needed.",
+                f"Pass the {which}, as it was written.",
+            ) from error
+        return found
 
 
 # From cells to the rows of a table

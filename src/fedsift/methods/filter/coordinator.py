@@ -12,7 +12,8 @@ Adversary Members are honest but curious. The coordinator may lie: between organ
           secret that members share, takes the minima away.
 
 Who learns what
-  coordinator  how many values lie below thresholds; whether sizes and cells are small;
+  coordinator  how many values lie below thresholds; whether sizes and cells are small, and whether
+               any value is missing;
                bin-by-class counts of which none is small (unless all policies name
                ``bin-counts``), or sums of values and squares per class; the score of each (named)
                feature.
@@ -204,8 +205,8 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         kind = messages.SizesWanted if first else messages.CellsWanted
         compared = await net.ask("member", self._due(kind, course), messages.HiddenCounts)
         parts = [reply.residues.array() for reply in compared]
-        small, proofs = add_compared(parts, request.smallest)
-        self._news = (_NOTHING, PublicArray.of(small), PublicArray.of(proofs))
+        small, proof = add_compared(parts, request.smallest)
+        self._news = (_NOTHING, PublicArray.of(small), PublicArray.of(proof))
         return small
 
     async def _open(self, course: Course, net: Network) -> list[int]:

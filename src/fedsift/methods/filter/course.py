@@ -76,10 +76,14 @@ class Below:
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """Compares sizes of classes, rows without a value, or values by class with the minimum."""
+    """Compares sizes of classes, rows without a value, or values by class with the minimum.
+
+    If ``lacking``, it is asked last whether any value of any column is missing.
+    """
 
     classes: bool
     missing: tuple[int, ...]
+    lacking: bool
     present: bool
     target_edges: Floats
     smallest: Integers
@@ -108,10 +112,11 @@ class Tables:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Opens sums of values, squares and products of columns."""
+    """Opens sums of values, squares and products of columns; counts unless all are complete."""
 
     columns: tuple[int, ...]
     target_edges: Floats
+    complete: bool
 
 
 Request = Below | Sizes | Cells | Tables | Moments
@@ -135,6 +140,8 @@ class Course:
         Columns that too few rows of a class have values of.
     coarse : int
         Columns of numbers that all fell into one bin.
+    complete : bool
+        Whether it is known that no value is missing.
     """
 
     def __init__(self, schema: Schema, params: Params) -> None:
@@ -142,6 +149,7 @@ class Course:
         self.answers: list[Answer] = []
         self.n_merged, self.coarse = 0, 0
         self.left_out: tuple[int, ...] = ()
+        self.complete = False
         # All that follows from own settings and columns is the same anyway; this one was told.
         self._digest = hashlib.sha256(repr(schema.frequencies).encode())
         self._steps = self._walk()
@@ -208,22 +216,31 @@ class Course:
         """Refuse small classes, leave out columns of few values; columns that few rows lack."""
         schema, smallest = self.schema, self._params.min_class_size
         classes = schema.n_classes if not schema.numeric_target else 0
-        missing = self._told_if_missing()
-        present = not self.opens_tables and not self._cuts_target()
-        n_columns = len(schema.category_counts) if present else 0
-        minima = np.full(classes + len(missing) + n_columns * max(1, classes), smallest)
+        sums = not self.opens_tables
+        missing = () if sums else self._told_if_missing()
+        minima = np.array([smallest] * (classes + len(missing)) + [0] * sums, dtype=np.int64)
         if smallest == 1 or not len(minima):
             return frozenset()
-        small = yield Sizes(classes > 0, missing, present, _NO_EDGES, minima)
-        of_classes, of_missing, of_present = np.split(small, [classes, classes + len(missing)])
-        if of_classes.any():
+        small = yield Sizes(classes > 0, missing, sums, False, _NO_EDGES, minima)
+        if small[:classes].any():
             refuse_small_class(smallest)
-        lacking = [f for f, few in zip(missing, of_missing, strict=True) if few]
-        if present:
-            by_column = np.array(of_present.reshape(n_columns, -1).any(axis=1))
-            by_column[lacking] = True
-            self._leave_out(by_column)
-        return frozenset(lacking)
+        if not sums:
+            few = zip(missing, small[classes:], strict=True)
+            return frozenset(f for f, is_few in few if is_few)
+        self.complete = not small[-1]
+        if not self.complete and not self._cuts_target():
+            yield from self._check_values(_NO_EDGES)
+        return frozenset()
+
+    def _check_values(self, target_edges: Floats) -> Generator[Sizes, Flags, None]:
+        """Leave out columns that few rows of a class have values of, or that few rows lack."""
+        missing, n_columns = self._told_if_missing(), len(self.schema.category_counts)
+        n_counts = len(missing) + n_columns * max(1, self.schema.n_classes)
+        minima = np.full(n_counts, self._params.min_class_size)
+        small = yield Sizes(False, missing, False, True, target_edges, minima)
+        by_column = np.array(small[len(missing) :].reshape(n_columns, -1).any(axis=1))
+        by_column[list(missing)] |= small[: len(missing)]
+        self._leave_out(by_column)
 
     def _told_if_missing(self) -> tuple[int, ...]:
         """Columns for which it matters whether only a few rows have no value.
@@ -281,13 +298,11 @@ class Course:
         return edges[np.diff(plan) > 0]
 
     def _moments(self, target_edges: Floats) -> Steps:
-        n_columns, smallest = len(self.schema.category_counts), self._params.min_class_size
-        if self._cuts_target() and smallest > 1:
-            minima = np.full(n_columns * self.schema.n_classes, smallest)
-            small = yield Sizes(False, (), True, target_edges, minima)
-            self._leave_out(small.reshape(n_columns, -1).any(axis=1))
+        if self._cuts_target() and not self.complete and self._params.min_class_size > 1:
+            yield from self._check_values(target_edges)
+        n_columns = len(self.schema.category_counts)
         kept = tuple(f for f in range(n_columns) if f not in self.left_out)
-        yield Moments(kept, target_edges)
+        yield Moments(kept, target_edges, self.complete)
 
     def _raw_plan(self, edges: dict[int, Floats]) -> list[Integers]:
         """Every bin by itself; the last one is for missing values."""

@@ -66,7 +66,7 @@ class CheckSecret(Message, frozen=True):
 class Due(Message, frozen=True):
     """What all requests have: the answer to the one before, and how members can check it.
 
-    ``totals`` are sums, with a tag behind them; ``small`` and ``proofs`` say which counts are small
+    ``totals`` are sums, with a tag behind them; ``small`` and ``proof`` say which counts are small
     (:mod:`fedsift.crypto.checked_sums`). ``after`` names the course up to here.
     """
 
@@ -74,7 +74,7 @@ class Due(Message, frozen=True):
     after: str
     totals: PublicArray
     small: PublicArray
-    proofs: PublicArray
+    proof: PublicArray
 
 
 @message(flow="coordinator -> member", reveals="nothing: asks for comparisons of sizes")
@@ -94,12 +94,12 @@ class CountsBelow(Due, frozen=True):
 
 @message(
     flow="coordinator -> member",
-    reveals="pooled-sizes: which pooled bins have small cells and are merged; the last counts "
-    "below thresholds, if there were any",
+    reveals="pooled-sizes: which pooled bins have small cells and are merged, or that values are "
+    "missing; the last counts below thresholds, if there were any",
     about="member",
 )
 class CellsWanted(Due, frozen=True):
-    """Asks to compare cells (bins by classes) with the minimum."""
+    """Asks to compare cells (bins by classes), or numbers of values, with the minimum."""
 
 
 @message(
@@ -113,7 +113,8 @@ class TablesWanted(Due, frozen=True):
 
 @message(
     flow="coordinator -> member",
-    reveals="pooled-sizes: which columns have few values in a class and are left out",
+    reveals="pooled-sizes: whether any value is missing, and which columns have few values in a "
+    "class and are left out",
     about="member",
 )
 class MomentsWanted(Due, frozen=True):
@@ -122,7 +123,8 @@ class MomentsWanted(Due, frozen=True):
 
 @message(
     flow="member -> coordinator",
-    reveals="pooled-sizes: whether counts over all members lie between 1 and the minimum less 1",
+    reveals="pooled-sizes: whether counts over all members lie between 1 and the minimum less 1, "
+    "and whether any value is missing",
 )
 class HiddenCounts(Message, frozen=True):
     """One member's part of comparisons, under pairwise masks; no count is opened."""
@@ -192,6 +194,8 @@ def messages_used(params: Params, labels: str) -> tuple[type[Message], ...]:
             small_bins = not params.noisy and params.min_bin_size > 1
             middle += [CellsWanted, HiddenCounts] if compares or small_bins else []
         middle.append(TablesWanted)
+    elif compares:
+        middle.append(CellsWanted)
     if params.score in local.NUMERIC_SCORES or (params.score == "chi2" and not params.fixed_edges):
         middle.append(MomentsWanted)
     if not (opens_small_cells(params) and MomentsWanted not in middle):

@@ -172,7 +172,7 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
     def _checked_answer(self, ask: messages.Due, course: Course) -> Answer:
         request, context = course.request, course.context
         if isinstance(request, Sizes | Cells):
-            told = (ask.small.array(), ask.proofs.array())
+            told = (ask.small.array(), ask.proof.array())
             return self._sums.check_small(*told, request.smallest, context)
         n_totals = count_of(request) if isinstance(request, Below) else -1
         return self._sums.check_totals(ask.totals.array(), n_totals, context)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from fedsift.crypto.checked_sums import are_small
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.maths import moments
@@ -92,16 +93,10 @@ class OwnRows:
         n_classes, labels = self.n_classes, self._labels(request.target_edges)
         stays = self._target is not None and self.has_numbers and not n_classes
         target = self._target.values if stays and self._target is not None else _NO_VALUES
-        counts: list[int] = [len(numbers), *np.bincount(labels, minlength=n_classes).tolist()]
-        sums: list[int] = []
-        if stays:
-            squares = moments.product_sum(target, target)
-            sums += [moments.encode(moments.exact_sum(target)), moments.encode_squares(squares)]
-        for column in numbers.T[list(request.columns)]:
-            own = moments.column_sums(column, labels, n_classes, target)
-            counts += own[0]
-            sums += own[1]
-        return [*moments.pack_counts(counts), *sums]
+        columns = numbers.T[list(request.columns)]
+        return moments.table_sums(
+            len(numbers), columns, labels, n_classes, target, complete=request.complete
+        )
 
     def _below(self, request: Below) -> Integers:
         places = [*request.columns, *([-1] if request.target else [])]
@@ -129,6 +124,8 @@ class OwnRows:
         labels, n_classes = self._labels(request.target_edges), self.n_classes
         parts = [np.bincount(labels, minlength=n_classes)] if request.classes else []
         parts += [np.array([self._table.columns[f].missing.sum()]) for f in request.missing]
+        if request.lacking:
+            parts.append(np.array([sum(c.missing.sum() for c in self._table.columns)]))
         if request.present:
             for column in self._table.columns:
                 own = labels[~column.missing] if n_classes else np.zeros(
@@ -183,7 +180,7 @@ def walk(course: Course, parts: Iterable[OwnRows]) -> tuple[Course, list[int]]:
         if isinstance(request, Below):
             course.take(total)
         else:
-            course.take((total > 0) & (total < request.smallest))
+            course.take(are_small(total, request.smallest))
     if isinstance(request, Tables):
         return course, np.sum([own.count(request) for own in members], axis=0).tolist()
     sums = [own.sums(request) for own in members]

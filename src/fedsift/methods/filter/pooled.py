@@ -4,9 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -102,18 +101,12 @@ def _of_moments(
     params: Params,
     names: Sequence[str],
 ) -> PooledScores:
-    schema, stream = course.schema, iter(totals)
-    n_classes = schema.n_classes
-    with_target = schema.numeric_target and not n_classes
-    n_counts = 1 + n_classes + len(request.columns) * max(1, n_classes)
-    counts = moments.unpack_counts(stream, n_counts)
-    n_rows, sizes, present = counts[0], counts[1 : 1 + n_classes], iter(counts[1 + n_classes :])
-    target = [moments.decode(next(stream)) for _ in range(2 * with_target)]
-    columns = {
-        f: moments.read_column(present, stream, n_classes, with_target=with_target)
-        for f in request.columns
-    }
-    remarks = local.rounding_remarks(sum(map(moments.rounded_only, columns.values())))
+    schema, n_classes = course.schema, course.schema.n_classes
+    numeric, n_columns = schema.numeric_target and not n_classes, len(request.columns)
+    found = moments.read_sums(
+        totals, n_columns, n_classes, numeric=numeric, complete=request.complete
+    )
+    remarks = local.rounding_remarks(sum(map(moments.rounded_only, found.columns)))
     if course.left_out:
         shown = ", ".join(repr(names[f]) for f in course.left_out)
         remarks.append(
@@ -121,25 +114,19 @@ def _of_moments(
             "lack one beside a numeric label: sums would tell values of single rows. The score "
             "is 0."
         )
-    values, found = np.zeros(len(schema.category_counts)), list(request.columns)
-    values[found] = _scores_of(columns, params, n_rows, sizes, target)
+    values = np.zeros(len(schema.category_counts))
+    values[list(request.columns)] = _scores_of(found, params)
     errors = p_values = None
     if params.score == "f":
-        errors = filter_errors.of_scores(values, params, n_rows, n_classes, 0)
-        n_groups = sum(size > 0 for size in sizes) or 2
-        p_values = significance.of_f(values, n_rows, n_groups)
+        errors = filter_errors.of_scores(values, params, found.n_rows, n_classes, 0)
+        n_groups = sum(size > 0 for size in found.sizes) or 2
+        p_values = significance.of_f(values, found.n_rows, n_groups)
         p_values[list(course.left_out)] = np.nan
-    return PooledScores(values, n_rows, remarks, errors, p_values)
+    return PooledScores(values, found.n_rows, remarks, errors, p_values)
 
 
-def _scores_of(
-    columns: Mapping[int, moments.ColumnSums],
-    params: Params,
-    n_rows: int,
-    sizes: Sequence[int],
-    target: Sequence[Fraction],
-) -> Floats:
-    own = columns.values()
+def _scores_of(pooled: moments.TableSums, params: Params) -> Floats:
+    own, sizes = pooled.columns, pooled.sizes
     if params.score == "variance":
         return np.array([moments.variance(column) for column in own])
     if params.score == "chi2":
@@ -149,7 +136,10 @@ def _scores_of(
     if len(sizes):
         shares = [moments.explained_share(column, sizes) for column in own]
     else:
-        shares = [moments.squared_correlation(column, n_rows, *target) for column in own]
-    found = scores.anova_f(shares, n_rows, len(sizes) or 2)
+        total, squares = pooled.target
+        shares = [
+            moments.squared_correlation(column, pooled.n_rows, total, squares) for column in own
+        ]
+    found = scores.anova_f(shares, pooled.n_rows, len(sizes) or 2)
     # JSON knows no infinity.
     return np.minimum(found, np.finfo(np.float64).max)

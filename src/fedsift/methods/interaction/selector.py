@@ -12,12 +12,12 @@ from fedsift.crypto.products.plan import PRIME_BITS, plan_products
 from fedsift.data.federation import local_only
 from fedsift.errors import ParameterError
 from fedsift.methods.base import MethodSelector, number_or_auto, params_of
-from fedsift.methods.checks import ResultNeeds, check_sizes, targets_here
+from fedsift.methods.checks import ResultNeeds, check_own_column, check_sizes, targets_here
 from fedsift.methods.execution import build_result, history_of, name_ranking, refuse_too_much
 from fedsift.methods.interaction import METHOD
 from fedsift.methods.interaction import label_owner as interaction
 from fedsift.methods.interaction.fixed_point import scales_of
-from fedsift.methods.interaction.measures import ORACLES, SECURE, is_binary
+from fedsift.methods.interaction.measures import ORACLES, SECURE, is_binary, prepare
 from fedsift.methods.interaction.messages import Params, messages_used
 from fedsift.methods.interaction.parties import check_columns
 from fedsift.methods.interaction.ranking import classes_of
@@ -139,10 +139,15 @@ class InteractionSelector(MethodSelector, method=METHOD):
         return self._prepared(federation, params, interaction.PROTOCOL, nodes, used, notes=notes)
 
     def _check_labels(self, prepared, smallest):
-        """Numbers are cut into classes first."""
-        for target in targets_here(prepared.federation):
+        """Numbers are cut into classes first; columns beside the labels mark no rows either."""
+        federation = prepared.federation
+        for target in targets_here(federation):
             codes = classes_of(target, prepared.params.target_bins)
             check_sizes(np.bincount(codes), smallest)
+            own = federation.tables.get(federation.label_holder)
+            for column in own.columns if own is not None else ():
+                for part in prepare([column], self.measure).values.T:
+                    check_own_column(column.name, part, smallest)
 
     def _asked(self, setting):
         return ResultNeeds(order=True, operations=True)

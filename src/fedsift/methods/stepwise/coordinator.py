@@ -152,8 +152,8 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
             self._news = (PublicArray.of(totals), _NOTHING, _NOTHING)
             return totals[:-1]
         assert isinstance(request, Compare)  # noqa: S101 - nothing else is answered
-        small, proofs = add_compared(parts, request.smallest)
-        self._news = (_NOTHING, PublicArray.of(small), PublicArray.of(proofs))
+        small, proof = add_compared(parts, request.smallest)
+        self._news = (_NOTHING, PublicArray.of(small), PublicArray.of(proof))
         return small
 
     def _due(self, kind: type[messages.Due], course: CheckedCourse) -> messages.Due:

@@ -58,7 +58,7 @@ class Due(Message, frozen=True):
     after: str
     totals: PublicArray
     small: PublicArray
-    proofs: PublicArray
+    proof: PublicArray
 
 
 @message(flow=_DOWN, reveals="nothing: asks for comparisons of sizes")

@@ -138,7 +138,7 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
     def _checked_answer(self, ask: messages.Due, course: CheckedCourse) -> Answer:
         request, context = course.request, course.context
         if isinstance(request, Compare):
-            told = (ask.small.array(), ask.proofs.array())
+            told = (ask.small.array(), ask.proof.array())
             return self._sums.check_small(*told, request.smallest, context)
         n_totals = request.n_totals if isinstance(request, Open) else -1
         return self._sums.check_totals(ask.totals.array(), n_totals, context)
