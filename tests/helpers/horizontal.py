@@ -29,9 +29,10 @@ def ready_member(table, target, params, net=None):
     """A member that has masks with one other and shares a secret."""
     member, seat = Member(table, target, params), net or Seat(table.name)
     keys = {party: MaskingKey.generate().public for party in seat.members("member")}
-    keys[seat.party] = member._key.public
-    member._masks = member._key.make_masks(seat, keys, seat.members("member"))
-    member._checks = CheckedSums(SECRET, first=True)
+    sums = member._sums
+    keys[seat.party] = sums._key.public
+    sums.meet(seat, keys, seat.members("member"))
+    sums._checks = CheckedSums(SECRET, first=True)
     rows = OwnRows(table, target, params)
     member._course = Course(rows.schema(frequencies=rows.frequencies), params)
     return member

@@ -351,7 +351,7 @@ class TestLies:
         def change(message):
             if isinstance(message, messages.LengthsWanted):
                 return messages.LabelsWanted(
-                    message.step, message.after, message.totals, message.small, message.proofs
+                    message.step, message.after, message.totals, message.small, message.proof
                 )
             return message
 

@@ -179,7 +179,8 @@ class EncryptedShuffles(Message, frozen=True):
 
 @message(
     flow=_UP,
-    reveals="shuffled-products: products of each unnamed column with shuffled classes, to few digits",
+    reveals="shuffled-products: products of each unnamed column with shuffled classes, to few "
+    "digits",
     key="label holder",
 )
 class ShuffledProducts(Message, frozen=True):
