@@ -117,6 +117,8 @@ class ReportTexts:
     found_in : Text
         Which subsets a search counts, where a result tells in how many of ``{n_subsets}`` a
         feature was.
+    tested : str
+        What p-values are of, after "how likely".
     worth : str
         What a participant's number is called.
     phases : mapping of phase to str
@@ -129,6 +131,7 @@ class ReportTexts:
     why: Text = ""
     cut: Text = "The method decided by itself how many to keep."
     found_in: Text = "{n_subsets} subsets"
+    tested: str = "such a score"
     worth: str = "importance"
     phases: Mapping[str, str] = field(default_factory=dict)
 

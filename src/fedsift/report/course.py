@@ -64,8 +64,9 @@ def uncertainty(result: SelectionResult) -> str:
     parts = [_of_errors(result, scored) if any(o.standard_error for o in scored) else _no(result)]
     if any(result.p_values.values()):
         parts.append(
-            "P-value: how likely such a score is for a feature that tells nothing. Q-value: the "
-            "expected share of such features among all that are as significant or more."
+            f"P-value: how likely {texts_of(result).tested} is for a feature that tells nothing. "
+            "Q-value: the expected share of such features among all that are as significant or "
+            "more."
         )
     if any(margin is not None for margin in curves.margins(scored)):
         parts.append(

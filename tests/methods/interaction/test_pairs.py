@@ -14,7 +14,7 @@ from fedsift.methods.interaction import label_owner as interaction
 from fedsift.methods.interaction import measures
 from fedsift.methods.interaction.fixed_point import simulate
 from fedsift.methods.interaction.messages import Params
-from fedsift.methods.interaction.search import Chance, Sum, chance_relevance, number_paired
+from fedsift.methods.interaction.search import Chance, Sum, number_paired
 from fedsift.methods.interaction.selector import InteractionSelector
 from helpers.arrays import labelled
 from helpers.runs import received
@@ -142,7 +142,7 @@ def test_chance_exceeds_its_limits_rarely():
     for _ in range(n_tables):
         X, y = rng.normal(size=(n_rows, n_features)), rng.permutation(np.arange(n_rows) % 2)
         moments = measures.Moments(measures.standardise(X), y)
-        relevant += moments.relevance().max() > chance_relevance(n_rows, 2, n_features)
+        relevant += moments.relevance().max() > Chance(n_rows, 2, n_features).relevance()
         weights = moments.weights_with(0, list(range(1, n_features)))
         paired += weights.max() - 1 > limit
     assert relevant / n_tables <= 0.07

@@ -65,6 +65,11 @@ class ProductOwner:
         self.evaluation_keys = self._keys(slice(None))
         self.column_keys = self._keys(slice(0, 1))
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """Ciphertexts made and opened so far."""
+        return {"encryptions": self.n_encryptions, "decryptions": self.n_decryptions}
+
     def __repr__(self) -> str:
         return f"<K3 owner, {self._scheme}, {len(self._rings)} primes>"
 

@@ -197,6 +197,10 @@ class LabelPlan:
             return values
         return np.asarray(2.0 * values / self._label_entropy)
 
+    def shares(self, relevance: Floats) -> Floats:
+        """Shares of the columns' variance between the classes: opened numbers, as they were."""
+        return relevance if self.measure == "miw" else relevance * self._label_entropy / 2.0
+
     def gains(self, opened: BigArray) -> Floats:
         """Gains from the opened numbers of phase 2, as they are."""
         half = 0.5 if self.measure == "miw" else 1.0

@@ -68,38 +68,44 @@ from fedsift.crypto.wire import Ciphertexts
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
-from fedsift.errors import PartyFailed
 from fedsift.methods.interaction import measures as interaction
 from fedsift.methods.interaction import messages
 from fedsift.methods.interaction.fixed_point import LabelPlan, n_scalars
+from fedsift.methods.interaction.measures import Codes, Floats
 from fedsift.methods.interaction.messages import Params
 from fedsift.methods.interaction.pairs import (
     Pairs,
     Wanted,
+    covariance_terms,
     in_batches,
     in_matrix,
+    joint_cells,
     not_binary,
     pair_up,
-    shared_cells,
     start_pairs,
     with_total,
 )
 from fedsift.methods.interaction.parties import CloudServer, FeatureOwner
-from fedsift.methods.interaction.ranking import Ranking, classes_of, no_trace, rank
+from fedsift.methods.interaction.ranking import (
+    Ranking,
+    classes_of,
+    no_trace,
+    parts_of,
+    rank,
+    refuse_columns,
+)
 from fedsift.methods.interaction.search import (
     Chance,
     Sum,
     Trace,
     best_of,
     candidates_of,
-    chance_relevance,
 )
+from fedsift.methods.interaction.significance import of_shares, with_shuffles
+from fedsift.methods.interaction.vectors import LabelVectors
 from fedsift.protocol import Network, Protocol, Role, make_role
 from fedsift.protocol.resume import ResumableDriver
 from fedsift.protocol.role import errors_belong_to
-
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 
 Opened = tuple[Floats, Floats]
 """Weights for the true labels, and for shuffled ones where they are measured."""
@@ -127,14 +133,14 @@ class LabelOwner(
         self.keep_checkpoints(checkpoints, party, params, target)
         self._params = params
         self._n_rows = n_rows
-        self._codes = classes_of(target, params.target_bins)
-        self._plan = LabelPlan(params.measure, np.bincount(self._codes), params.n_vectors)
-        self._rng = np.random.default_rng(params.seed)
-        self._shuffled: list[Codes] | None = None
+        self._noise = 0.0 if params.noise_bits is None else 2.0**-params.noise_bits
+        codes = classes_of(target, params.target_bins)
+        self._plan = LabelPlan(params.measure, np.bincount(codes), params.n_vectors)
+        self._vectors = LabelVectors(codes, params.n_vectors, np.random.default_rng(params.seed))
         self._own: dict[str, Residues] = {}
         self._kernel: ProductOwner | None = None
         # What was opened so far: nothing of it is computed or blurred a second time.
-        self._of_shuffled: list[float] = []
+        self._of_shuffled: list[Floats] = []
         self._of_features: Floats | None = None
         self._of_start: list[Opened] = []
         self._of_rounds: list[Opened] = []
@@ -146,20 +152,18 @@ class LabelOwner(
         hello = messages.Introduction(self._n_rows, self._params.measure)
         replies = await net.ask("feature owner", hello, messages.Offer)
         offers = dict(zip(parties, replies, strict=True))
-        for party, offer in offers.items():
-            if not offer.is_sound():
-                raise PartyFailed(party, "Introduction", 1, "its numbers of features do not fit")
-        self._owners = {p: offer.parts for p, offer in offers.items() if offer.parts}
+        self._owners = parts_of(offers)
         self._features = tuple((p, i) for p, own in self._owners.items() for i in range(len(own)))
         self._parts = np.array([n for own in self._owners.values() for n in own], dtype=np.int64)
         self._feature = np.repeat(np.arange(len(self._parts)), self._parts)
-        trace, threshold = no_trace(), None
+        trace, threshold, tested = no_trace(), None, np.empty(0)
         if self._features:
             if self._params.n_features_to_select is None:
                 threshold = await self._threshold(net)
             trace = await self._search(net, threshold)
+            tested = self._p_values(trace.relevance)
         n_select = self._params.n_features_to_select
-        ranking = rank(trace, self._features, offers, n_select, threshold)
+        ranking = rank(trace, self._features, offers, n_select, threshold, tested)
         await net.tell(
             "feature owner", {p: messages.Selected(ranking.selected[p]) for p in parties}
         )
@@ -205,40 +209,32 @@ class LabelOwner(
         """
         n_vectors = self._plan.n_vectors
         for number in range(0, self._params.n_shuffles, n_vectors):
-            shuffled = [self._rng.permutation(self._codes) for _ in range(n_vectors)]
+            shuffled = self._vectors.shuffled()
             if number < len(self._of_shuffled):
                 continue
-            value, terms = await self._relevance_terms(self._side_by_side(shuffled), net)
+            value, terms = await self._relevance_terms(shuffled, net)
             for vector in range(n_vectors):
                 asked = messages.ShuffledTerms(vector, self._sealed_section(terms, vector))
                 (reply,) = await net.ask("cloud server", asked, messages.ShuffledRelevance)
-                opened = self._opened_relevance(reply.relevance, self._section(value, vector))
-                self._of_shuffled.append(float(opened.max()))
+                own = self._vectors.section(value, vector)
+                self._of_shuffled.append(self._opened_relevance(reply.relevance, own))
             await self.done(net)
-        reached = [0.0, *self._of_shuffled]
+        reached = [0.0, *(float(opened.max()) for opened in self._of_shuffled)]
         if not interaction.is_binary(self._params.measure):
-            shape = self._n_rows, self._plan.n_classes, len(self._features)
-            reached.append(chance_relevance(*shape))
+            reached.append(self._chance.relevance())
         return 1.0 + max(reached)
 
-    def _side_by_side(self, vectors: Sequence[Codes]) -> Codes:
-        """Vectors of labels with numbers of their own."""
-        return np.stack([codes + i * self._plan.n_classes for i, codes in enumerate(vectors)])
+    def _p_values(self, relevance: Floats) -> Floats:
+        """Of all features, from what was opened anyway."""
+        shape = self._n_rows, self._plan.n_classes, self._parts
 
-    def _labels(self) -> Codes:
-        """The true labels; beside them a shuffled vector where weights need one."""
-        if self._shuffled is None:
-            extra = self._plan.n_vectors - 1
-            self._shuffled = [self._rng.permutation(self._codes) for _ in range(extra)]
-        return self._side_by_side([self._codes, *self._shuffled])
+        def law(opened: Floats) -> Floats:
+            return of_shares(self._plan.shares(opened), *shape, blur=self._noise)
 
-    def _section(self, values: Residues, vector: int) -> Residues:
-        """Slots of one vector of labels; everything where there is only one."""
-        width = values.shape[-1] // self._plan.n_vectors
-        return values[..., vector * width : (vector + 1) * width]
+        return with_shuffles(law(relevance), [law(opened) for opened in self._of_shuffled])
 
     def _sealed_section(self, terms: Residues, vector: int) -> Ciphertexts:
-        part = self._section(terms, vector)
+        part = self._vectors.section(terms, vector)
         self._shape = part.shape
         with self.clock("encrypt"):
             return self._ready().encrypt_vector(part.reshape(len(part), -1))
@@ -297,8 +293,8 @@ class LabelOwner(
             own = [pair for pair in wanted if pair[0] in mates]
             self._of_start.append(await self._opened_pairs(asked, own, net))
             await self.done(net)
-        opened = np.concatenate([weights for weights, _ in self._of_start] or [np.empty(0)])
-        shuffled = np.concatenate([other for _, other in self._of_start] or [np.empty(0)])
+        nothing = (np.empty(0), np.empty(0))
+        opened, shuffled = map(np.concatenate, zip(nothing, *self._of_start, strict=True))
         matrix = in_matrix(candidates, wanted, opened)
         rule.start(candidates, matrix, self._chance.scale(shuffled - 1.0))
 
@@ -309,21 +305,17 @@ class LabelOwner(
 
     def _best(self, scores: Floats, remaining: list[int], n_rounds: int) -> int:
         """The largest R; equal features must not be told apart by the noise, so the first wins."""
-        largest = float(max(scores[f] for f in remaining))
-        if self._params.noise_bits is None:
-            return best_of(scores, remaining)
-        noise = 2.0**-self._params.noise_bits * self._plan.blur(n_rounds)
-        tie = 4.0 * math.sqrt(2.0) * noise * largest
-        return next(f for f in remaining if scores[f] >= largest - tie)
+        blur = self._noise * self._plan.blur(n_rounds)
+        return best_of(scores, remaining, 4.0 * math.sqrt(2.0) * blur)
 
     async def _relevance(self, net: Network) -> Floats:
         """Alg. 3: relevance of every feature to the label."""
-        value, terms = await self._relevance_terms(self._labels(), net)
+        value, terms = await self._relevance_terms(self._vectors.true(), net)
         if interaction.is_binary(self._params.measure):
             await self._check_binary(net)
         asked = messages.RelevanceTerms(self._sealed_section(terms, 0))
         (reply,) = await net.ask("cloud server", asked, messages.SealedRelevance)
-        return self._opened_relevance(reply.relevance, self._section(value, 0))
+        return self._opened_relevance(reply.relevance, self._vectors.section(value, 0))
 
     async def _relevance_terms(self, codes: Codes, net: Network) -> tuple[Residues, Residues]:
         """Class sums of all columns as shares, and the last terms of the relevance."""
@@ -352,21 +344,19 @@ class LabelOwner(
             "cloud server", messages.SquaresWanted(), messages.MaskedProducts
         )
         with self.clock("decrypt"), errors_belong_to(CLOUD, "SquaresWanted", 2):
-            own = kernel.open_sums(squares.masked, squares.corrections, every, self._codes)
+            own = kernel.open_sums(squares.masked, squares.corrections, every, self._vectors.codes)
         excess = not_binary(self._ring, with_total(self._ring, own), self._own["sums"])
         check = messages.CheckTerms(kernel.encrypt_vector(excess))
         (reply,) = await net.ask("cloud server", check, messages.SealedCheck)
         with self.clock("decrypt"), errors_belong_to(CLOUD, "CheckTerms", 2):
             opened = kernel.open_vector(reply.check, len(self._features))
-        for (party, _), off in zip(self._features, opened.max(axis=0).tolist(), strict=True):
-            if off:
-                reason = "one of its columns is not made of zeros and ones"
-                raise PartyFailed(party, "EncryptedColumns", 2, reason)
+        reason = "one of its columns is not made of zeros and ones"
+        refuse_columns(opened.max(axis=0) == 0, self._features, reason)
 
     def _opened_relevance(self, sealed: Ciphertexts, value: Residues) -> Floats:
         opened = self._plan.relevance(self._opened(sealed, value, self._feature))
         low, high = self._plan.relevance_limits(self._parts)
-        self._check_range(opened, low, high, range(len(opened)))
+        refuse_columns((low <= opened) & (opened <= high), self._features)
         return opened
 
     async def _weights(self, chosen: int, others: list[int], net: Network) -> Opened:
@@ -378,17 +368,20 @@ class LabelOwner(
     ) -> Opened:
         """Weights of pairs of features, and where they are measured those for shuffled labels."""
         if not self._own:
-            await self._relevance_terms(self._labels(), net)  # the shares of a resumed run
+            await self._relevance_terms(self._vectors.true(), net)  # the shares of a resumed run
         kernel, ring, pairs = self._ready(), self._ring, pair_up(self._feature, wanted)
         (reply,) = await net.ask("cloud server", asked, messages.MaskedProducts)
         with self.clock("decrypt"), errors_belong_to(CLOUD, type(asked).__name__, 3):
             masked, corrections = reply.masked, reply.corrections
-            products = kernel.open_pairs(masked, corrections, pairs.jobs, self._labels())
+            products = kernel.open_pairs(masked, corrections, pairs.jobs, self._vectors.true())
         products = with_total(ring, products, self._plan.n_vectors)
         if interaction.is_binary(self._params.measure):
             value, terms = await self._joint_terms(products, pairs, net)
         else:
-            shared = await self._covariances(products, pairs, net)
+            value, terms = covariance_terms(
+                ring, products, self._own["sums"], self._plan.sizes, pairs
+            )
+            shared = await self._kept("covariance", value, terms, (), net)
             value, terms = taylor_terms(ring, self._plan.pair_polynomial, shared)
         sealed = self._sealed_section(terms, 0)
         answer: messages.SealedPairs | messages.SealedWeights | messages.ShuffledWeights
@@ -398,12 +391,14 @@ class LabelOwner(
         else:
             final = messages.WeightTerms(sealed)
             (answer,) = await net.ask("cloud server", final, messages.SealedWeights)
-        weights = self._opened_weights(answer.weights, self._section(value, 0), pairs, wanted)
+        weights = self._opened_weights(
+            answer.weights, self._vectors.section(value, 0), pairs, wanted
+        )
         if self._plan.n_vectors == 1:
             return weights, np.empty(0)
         extra = messages.ShuffledWeightTerms(self._sealed_section(terms, 1))
         (answer,) = await net.ask("cloud server", extra, messages.ShuffledWeights)
-        value = self._section(value, 1)
+        value = self._vectors.section(value, 1)
         return weights, self._opened_weights(answer.weights, value, pairs, wanted)
 
     def _opened_weights(
@@ -414,28 +409,16 @@ class LabelOwner(
         mates = np.repeat([mate for mate, _ in wanted], [len(own) for _, own in wanted])
         least = np.minimum(self._parts[others], self._parts[mates])
         low, high = self._plan.weight_limits(least)
-        self._check_range(self._plan.gains(opened), low, high, others.tolist())
+        gains = self._plan.gains(opened)
+        refuse_columns((low <= gains) & (gains <= high), [self._features[o] for o in others])
         return self._plan.weights(opened, self._parts[others], self._parts[mates])
-
-    async def _covariances(self, products: Residues, pairs: Pairs, net: Network) -> Residues:
-        """``n_j S - s_f s_s`` of every class as shares."""
-        ring, sums = self._ring, self._own["sums"]
-        sizes = ring.of(self._plan.sizes)[:, None, :]
-        minus = ring.of(np.array([[-1]]))
-        value, terms = product_terms(ring, [sums[:, pairs.left], sums[:, pairs.right]], minus)
-        value = ring.add(value, ring.multiply(products, sizes))
-        spread = np.broadcast_to(sizes, value.shape)[:, None]
-        terms = np.concatenate([terms, spread], axis=1)
-        return await self._kept("covariance", value, terms, (), net)
 
     async def _joint_terms(
         self, products: Residues, pairs: Pairs, net: Network
     ) -> tuple[Residues, Residues]:
         """Information of both features as shares, and the terms of gain / (S_f + S_s)."""
-        ring, sums, scalars = self._ring, self._own["sums"], self._own["scalars"]
-        cells = shared_cells(ring, products, sums[:, pairs.left], sums[:, pairs.right])
-        sizes = ring.of(self._plan.sizes)[:, None, :]
-        cells[..., 3] = ring.add(cells[..., 3], sizes)
+        ring, scalars = self._ring, self._own["scalars"]
+        cells = joint_cells(ring, products, self._own["sums"], self._plan.sizes, pairs)
         value, terms = taylor_terms(ring, self._plan.pair_polynomial, cells)
         joint = await self._kept("joint", value, terms, (2, 3), net)
         alone = self._own["information"]
@@ -479,29 +462,13 @@ class LabelOwner(
             opened = self._ready().open_scalars(sealed, counts)
             self._own["scalars"] = opened.reshape(len(opened), -1, width)
 
-    def _check_range(
-        self, values: Floats, low: Floats, high: Floats, features: Sequence[int]
-    ) -> None:
-        """Refuse what honest columns cannot give; names the owner, not the value."""
-        fits = (low <= values) & (values <= high)
-        for fine, feature in zip(fits.tolist(), features, strict=True):
-            if not fine:
-                party = self._features[feature][0]
-                reason = "its columns give numbers outside their possible range"
-                raise PartyFailed(party, "EncryptedColumns", 2, reason)
-
     def _ready(self) -> ProductOwner:
         assert self._kernel is not None  # noqa: S101 - made in _set_up
         return self._kernel
 
     def facts(self) -> dict[str, Any]:
         """How much was encrypted and decrypted."""
-        counts = {}
-        if self._kernel is not None:
-            counts = {
-                "encryptions": self._kernel.n_encryptions,
-                "decryptions": self._kernel.n_decryptions,
-            }
+        counts = {} if self._kernel is None else self._kernel.counts
         return {"names": [], "remarks": [], "operations": counts}
 
 

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.crypto.modular import Residues
-from fedsift.crypto.products.shares import Residue
+from fedsift.crypto.products.shares import Residue, product_terms
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+BigArray = npt.NDArray[np.object_]
 Wanted = Sequence[tuple[int, Sequence[int]]]
 """Features, each with those whose gain with it is wanted."""
 
@@ -107,8 +108,29 @@ def not_binary(ring: Residue, squares: Residues, sums: Residues) -> Residues:
     return ring.add(squares[:, :, -1], ring.negate(sums[:, :, -1]))
 
 
+def covariance_terms(
+    ring: Residue, products: Residues, sums: Residues, sizes: BigArray, pairs: Pairs
+) -> tuple[Residues, Residues]:
+    """``n_j S - s_f s_s`` of every class as own values, and terms that others' shares go with."""
+    wide = ring.of(sizes)[:, None, :]
+    minus = ring.of(np.array([[-1]]))
+    value, terms = product_terms(ring, [sums[:, pairs.left], sums[:, pairs.right]], minus)
+    value = ring.add(value, ring.multiply(products, wide))
+    spread = np.broadcast_to(wide, value.shape)[:, None]
+    return value, np.concatenate([terms, spread], axis=1)
+
+
 def shared_cells(ring: Residue, both: Residues, mine: Residues, mate: Residues) -> Residues:
     """Shares of the four cell counts, without the class sizes that the label owner adds."""
     less = ring.negate(both)
     neither = ring.add(both, ring.negate(ring.add(mine, mate)))
     return np.stack([both, ring.add(mine, less), ring.add(mate, less), neither], axis=-1)
+
+
+def joint_cells(
+    ring: Residue, products: Residues, sums: Residues, sizes: BigArray, pairs: Pairs
+) -> Residues:
+    """Shares of the four cell counts of every pair, with the class sizes."""
+    cells = shared_cells(ring, products, sums[:, pairs.left], sums[:, pairs.right])
+    cells[..., 3] = ring.add(cells[..., 3], ring.of(sizes)[:, None, :])
+    return cells

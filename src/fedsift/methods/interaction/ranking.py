@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.data.target import Target
-from fedsift.errors import ParameterError
+from fedsift.errors import ParameterError, PartyFailed
 from fedsift.maths import binning
+from fedsift.maths.multiple_testing import q_values
 from fedsift.methods.interaction.measures import Codes, Floats
 from fedsift.methods.interaction.messages import Offer
 from fedsift.methods.interaction.search import Trace, as_matrix
@@ -36,6 +38,8 @@ class Ranking:
         Weights of all features with one of them, NaN where not computed.
     threshold : float or None
         What shuffled labels reach, if the run stopped by itself.
+    p_values, q_values : dict of party to ndarray of shape (n_features,)
+        Of relevances; NaN for constant features.
     """
 
     scores: dict[str, Floats]
@@ -46,6 +50,8 @@ class Ranking:
     relevance: Floats
     weights: dict[int, Floats]
     threshold: float | None
+    p_values: dict[str, Floats]
+    q_values: dict[str, Floats]
 
     @property
     def interaction(self) -> Floats:
@@ -59,6 +65,7 @@ def rank(
     offers: Mapping[str, Offer],
     n_select: int | None,
     threshold: float | None,
+    p_values: Floats,
 ) -> Ranking:
     """Places of all features: selected ones, the rest by R, constant ones last.
 
@@ -74,14 +81,18 @@ def rank(
     everything = [*(features[f] for f in places), *constants]
     n_selected = max(1, len(trace.order) if n_select is None else n_select)
     chosen = set(everything[:n_selected])
-    scores = {party: np.zeros(offer.n_features) for party, offer in offers.items()}
+
+    def by_party(values: Floats, constant: float) -> dict[str, Floats]:
+        told = {party: np.full(o.n_features, constant) for party, o in offers.items()}
+        for (party, number), value in zip(features, values.tolist(), strict=True):
+            told[party][number] = value
+        return told
+
     ranks = {party: np.zeros(o.n_features, dtype=np.int64) for party, o in offers.items()}
     for place, (party, number) in enumerate(everything):
         ranks[party][number] = place + 1
-    for (party, number), score in zip(features, trace.scores, strict=True):
-        scores[party][number] = score
     return Ranking(
-        scores=scores,
+        scores=by_party(trace.scores, 0.0),
         ranks=ranks,
         selected={
             p: tuple(i for i in range(o.n_features) if (p, i) in chosen) for p, o in offers.items()
@@ -91,7 +102,28 @@ def rank(
         relevance=trace.relevance,
         weights=trace.weights,
         threshold=threshold,
+        p_values=by_party(p_values, math.nan),
+        q_values=by_party(q_values(p_values), math.nan),
     )
+
+
+def parts_of(offers: Mapping[str, Offer]) -> dict[str, tuple[int, ...]]:
+    """Parts of the usable columns of all parties that have some."""
+    for party, offer in offers.items():
+        if not offer.is_sound():
+            raise PartyFailed(party, "Introduction", 1, "its numbers of features do not fit")
+    return {party: offer.parts for party, offer in offers.items() if offer.parts}
+
+
+def refuse_columns(
+    fits: npt.NDArray[np.bool_],
+    features: Sequence[tuple[str, int]],
+    reason: str = "its columns give numbers outside their possible range",
+) -> None:
+    """Refuse what honest columns cannot give; names the owner, not the value."""
+    for fine, (party, _) in zip(fits.tolist(), features, strict=True):
+        if not fine:
+            raise PartyFailed(party, "EncryptedColumns", 2, reason)
 
 
 def no_trace() -> Trace:

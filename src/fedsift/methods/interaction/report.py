@@ -16,6 +16,7 @@ def explain_cut(result: SelectionResult) -> str:
 TEXTS = ReportTexts(
     score="R: the feature's relevance, times what it adds or repeats of those selected before it",
     no_errors="R multiplies estimates of several rounds, of which only sums are opened.",
+    tested="such a relevance of the feature alone, which is no test of interactions,",
     course="One feature after the other is selected, and the others are weighed again.",
     cut=explain_cut,
 )

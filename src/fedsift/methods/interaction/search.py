@@ -74,16 +74,10 @@ def as_matrix(weights: dict[int, Floats], n_features: int) -> Floats:
     return matrix
 
 
-def best_of(scores: Floats, candidates: list[int]) -> int:
-    """The candidate with the largest score; ties go to the smaller number."""
-    return max(candidates, key=lambda f: (scores[f], -f))
-
-
-def chance_relevance(n_rows: int, n_classes: int, n_features: int) -> float:
-    """Relevance that the best of so many features without relevance exceeds rarely."""
-    share = CHANCE / max(1, n_features)
-    rest = max(1, n_rows - n_classes)
-    return float(stats.beta.isf(share, (n_classes - 1) / 2, rest / 2))
+def best_of(scores: Floats, candidates: list[int], tie: float = 0.0) -> int:
+    """The candidate with the largest score; the first within this share of it."""
+    largest = float(max(scores[f] for f in candidates))
+    return next(f for f in candidates if scores[f] >= largest - tie * abs(largest))
 
 
 @dataclass(frozen=True)
@@ -98,6 +92,12 @@ class Chance:
     n_rows: int
     n_classes: int
     n_features: int
+
+    def relevance(self) -> float:
+        """Relevance that the best of all features, none of them relevant, exceeds rarely."""
+        share = CHANCE / max(1, self.n_features)
+        rest = max(1, self.n_rows - self.n_classes)
+        return float(stats.beta.isf(share, (self.n_classes - 1) / 2, rest / 2))
 
     def gain(self, n_parts: npt.ArrayLike = 1, share: float = CHANCE) -> Floats:
         """Gain that the largest of all features' exceeds in this share of tables."""

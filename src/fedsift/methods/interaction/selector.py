@@ -45,6 +45,8 @@ class InteractionSelector(MethodSelector, method=METHOD):
     relevance_ : ndarray of shape (n_features,)
     interaction_ : ndarray of shape (n_features, n_features)
         Weight of a feature (row) with a selected one (column); NaN where not computed.
+    p_values_, q_values_ : ndarray of shape (n_features,)
+        Of the relevance of every feature alone; NaN for constant features.
     threshold_ : float or None
         What shuffled labels reach, with ``n_features_to_select="auto"``.
     operations_ : dict of str to int
