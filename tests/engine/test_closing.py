@@ -50,6 +50,37 @@ def test_a_busy_driver_that_goes_on_asking_starts_nothing(monkeypatch, complaint
     assert complaints == []
 
 
+class Raising(Observer):
+    def __init__(self, where, error):
+        self.where, self.error = where, error
+
+    def message(self, progress):
+        if progress.message == self.where:
+            raise self.error
+
+    def step(self, entry):
+        if self.where == "step":
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("where", ["step", "Question", "SubQuestion", "Hint", "Answer"])
+def test_what_an_observer_raises_ends_the_run(where, error, complaints):
+    """At whichever party: these errors stop the event loop of the party they are raised at."""
+    parties = {"a": (Asker(),), "b": (Answerer(),), "h": (Helper(),), "i": (Helper(),)}
+    found = local.in_thread("run", run_through, parties, Raising(where, error("stop")))
+
+    with pytest.raises(error, match="stop"):
+        found.result(20)
+    assert not [t for t in threading.enumerate() if t.name.startswith("party ")]
+    gc.collect()
+    assert complaints == []
+
+
+def run_through(parties, observer):
+    return run_local(TOY, parties, observer=observer)
+
+
 def test_a_closed_party_cancels_what_it_is_given(complaints):
     node = local.Node("bank", ())
     node.close()

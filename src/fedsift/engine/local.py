@@ -348,7 +348,7 @@ class Node:
         self.party = party
         self.roles = {role.role_name: role for role in roles}
         self.loop = asyncio.new_event_loop()
-        self._closing = False
+        self._closing = self._ended = False
         self._lock = threading.Lock()
         # A daemon: a party stuck in a computation must not keep the process alive.
         self._thread = threading.Thread(target=self._run, name=f"party {party}", daemon=True)
@@ -357,7 +357,11 @@ class Node:
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         try:
-            self.loop.run_forever()
+            while not self._ended:
+                # What a role or an observer raises of these ends the loop as well as its task. The
+                # loop has to run on, or those that wait for the task never hear of it.
+                with contextlib.suppress(KeyboardInterrupt, SystemExit):
+                    self.loop.run_forever()
         finally:
             self.loop.close()
 
@@ -389,7 +393,11 @@ class Node:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self.loop.call_soon(self.loop.stop)
+        self.loop.call_soon(self._end)
+
+    def _end(self) -> None:
+        self._ended = True
+        self.loop.stop()
 
 
 Ts = TypeVarTuple("Ts")
