@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 FORMAT = "fedsift-result/1"
 
+SURVIVAL_TIMES = "survival times"
+"""What the shape of a result says of such labels; nothing of others."""
+
 Written = TypeVar("Written")
 
 

@@ -42,6 +42,20 @@ def test_a_run_writes_three_files(workshop):
     assert str(CELL) not in outcome.out + (workshop.out / "report.html").read_text()
 
 
+def test_the_terminal_shows_p_values_where_there_are_some(workshop):
+    without = workshop.run()
+    workshop.sections["method"]["score"] = "mi"
+    workshop.sections["method"]["bins"] = 3
+    tested = workshop.run()
+
+    assert "p-value" not in without.out
+    assert "p-value" in tested.out
+    assert "q-value" in tested.out
+    result = fs.SelectionResult.load(workshop.out / "result.json")
+    for values in (result.p_values, result.q_values):
+        assert f"{values['bank']['income']:.2g}" in tested.out
+
+
 def test_the_rows_are_aligned_by_id(workshop):
     """The shop lists its customers backwards; its best feature is found all the same."""
     by_id = workshop.run("--json").json["result"]["scores"]["shop"]["visits"]

@@ -14,6 +14,7 @@ from fedsift.errors import DataError, FedsiftError, PolicyViolation, ValueProble
 from fedsift.jobs.run import LocalParty
 from fedsift.lab.compare import compare
 from fedsift.protocol import Policy
+from fedsift.report import html, text
 from helpers import joint
 
 
@@ -78,7 +79,10 @@ def test_p_values_are_those_of_the_score_test_with_shuffled_rows(ties, setting):
 
 @pytest.mark.parametrize("ties", [False, True])
 def test_the_variance_of_shuffles_is_near_that_of_coxs_model(ties):
-    """With many ties Breslow's information overstates the variance, and its p-values are larger."""
+    """With many ties Breslow's information overstates the variance, and its p-values are larger.
+
+    Not so that of the counts of events among the rows at risk, which allows for ties.
+    """
     X, event, time = followed(n_rows=600, n_columns=40, ties=ties)
     X[:, 0] = X[::-1, 0]
     score, information = cox_scores(X, event, time)
@@ -87,9 +91,63 @@ def test_the_variance_of_shuffles_is_near_that_of_coxs_model(ties):
     found = fs.FilterSelector("f", n_features_to_select=2, security="plain")
     found.fit(X, structured(event, time))
 
-    np.testing.assert_allclose(found.p_values_, of_cox, atol=0.1 if ties else 0.06)
+    exact = stats.chi2.sf(score**2 / information_with_ties(X, event, time), 1)
+
+    np.testing.assert_allclose(found.p_values_, exact, atol=0.025)
+    np.testing.assert_allclose(found.p_values_, of_cox, atol=0.08 if ties else 0.025)
     assert not ties or (found.p_values_ < of_cox).all()
     assert stats.spearmanr(found.p_values_, of_cox)[0] > 0.99
+
+
+def information_with_ties(X, event, time):
+    """As in the log-rank test: events that come together are drawn from the rows at risk."""
+    information = np.zeros(X.shape[1])
+    for moment in np.unique(time[event == 1]):
+        at_risk, n_events = X[time >= moment], int(event[time == moment].sum())
+        n_rows = len(at_risk)
+        free = (n_rows - n_events) / max(1, n_rows - 1)
+        information += n_events * free * at_risk.var(axis=0)
+    return information
+
+
+def rejected(followed_shortly=None, ties=False, n_tables=400, n_columns=1, n_rows=120):
+    """Share of p-values of 0.05 and less of `f`, and of Cox's score test, where nothing is told.
+
+    How long a row is followed may depend on its first column.
+    """
+    rng, small = np.random.default_rng(0), []
+    for _ in range(n_tables):
+        X = rng.normal(size=(n_rows, n_columns))
+        shortly = np.zeros(n_rows) if followed_shortly is None else followed_shortly(X[:, 0])
+        came, left = rng.exponential(size=n_rows), rng.exponential(np.where(shortly, 0.2, 3.0))
+        event, time = (came <= left).astype(float), np.minimum(came, left)
+        time = np.ceil(4 * time) if ties else time
+        score, information = cox_scores(X, event, time)
+        residuals = martingale_residuals(event, time)
+        share = score**2 / (n_rows * X.var(axis=0) * (residuals**2).sum())
+        of_f = stats.f.sf(share / (1 - share) * (n_rows - 2), 1, n_rows - 2)
+        small.append([of_f <= 0.05, stats.chi2.sf(score**2 / information, 1) <= 0.05])
+    return np.mean(small, axis=(0, 2))
+
+
+def test_p_values_hold_where_follow_up_does_not_depend_on_the_column():
+    """Two standard errors of 4,000 columns are 0.007."""
+    many = {"n_tables": 40, "n_columns": 100, "n_rows": 250}
+    of_f, of_cox = rejected(**many)
+    tied_f, tied_cox = rejected(ties=True, **many)
+
+    assert [of_f, of_cox, tied_f] == pytest.approx([0.05] * 3, abs=0.007)
+    assert tied_cox < 0.035  # Breslow's way is conservative
+
+
+def test_p_values_do_not_hold_where_follow_up_depends_on_the_column():
+    """Shuffling moves the larger residuals of rows that are followed for long to other values."""
+    far, of_cox = rejected(lambda x: np.abs(x) > 1)
+    near, of_cox_too = rejected(lambda x: np.abs(x) < 1)
+
+    assert far < 0.025  # conservative
+    assert near > 0.1  # liberal
+    assert [of_cox, of_cox_too] == pytest.approx([0.05, 0.05], abs=0.022)
 
 
 def by_hand(event, time, risk):
@@ -235,6 +293,22 @@ def test_comparisons_show_the_concordance_index(setting):
     assert found.row("f").leak["ridge"].passed
 
 
+@pytest.mark.parametrize("setting", ["vertical", "horizontal"])
+def test_reports_say_that_labels_are_times_and_where_the_concordance_index_is(setting):
+    X, event, time = followed(120)
+    split = {"vertical": fs.split_vertical, "horizontal": fs.split_horizontal}[setting]
+    selector = fs.FilterSelector("f", n_features_to_select=2)
+
+    of_times = selector.fit(split(X, structured(event, time), 2, random_state=0)).result_
+    of_classes = selector.fit(split(X, event.astype(int), 2, random_state=0)).result_
+
+    for report in (text, html):
+        assert "fedsift compare" in report.render(of_times)
+        assert "martingale residuals" in report.render(of_times)
+        assert "martingale residuals" not in report.render(of_classes)
+    assert "labels" not in of_classes.shape
+
+
 @pytest.mark.parametrize("score", ["gini", "mi", "chi2", "iv"])
 def test_scores_of_classes_take_quartiles_of_residuals(score):
     X, event, time = followed(200)
@@ -285,6 +359,7 @@ def test_sites_select_what_one_process_does(setting):
     here = fs.FilterSelector("f", n_features_to_select="fdr").fit(federation).result_
     assert result.selected == here.selected
     assert any(result.selected.values())
+    assert result.shape == here.shape
     for party, own in result.p_values.items():
         for name, value in own.items():
             assert value == pytest.approx(here.p_values[party][name])

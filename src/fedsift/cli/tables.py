@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,14 +33,19 @@ def table(title: str, *columns: str, numeric: Iterable[str] = ()) -> Table:
     return made
 
 
+_TESTS = {"p-value": attrgetter("p_value"), "q-value": attrgetter("q_value")}
+"""Columns that only some results have."""
+
+
 def features_table(view: ReportView) -> Table:
-    """Selected features of every party, best first."""
-    made = table(
-        "Selected features", "rank", "party", "feature", "score", numeric=("rank", "score")
-    )
+    """Selected features of every party, best first; with p-values and q-values if there are any."""
     rows = [(row, part.party) for part in view.features for row in part.selected]
+    tested = [one for one in _TESTS if any(_TESTS[one](row) != "-" for row, _ in rows)]
+    numeric = ("rank", "score", *tested)
+    made = table("Selected features", "rank", "party", "feature", *numeric[1:], numeric=numeric)
     for row, party in sorted(rows, key=lambda pair: _place(pair[0].rank)):
-        made.add_row(shown(row.rank), shown(party), shown(row.name), shown(row.score))
+        cells = [row.rank, party, row.name, row.score, *(_TESTS[one](row) for one in tested)]
+        made.add_row(*map(shown, cells))
     return made
 
 

@@ -314,11 +314,6 @@ class RemoteTable(PartyTable):
         Names that this site knows; empty if it needs none.
     n_rows : int
         Rows that take part; 0 if this site does not know.
-
-    Examples
-    --------
-    >>> RemoteTable("shop", ["visits"], 40)
-    RemoteTable('shop', 40 rows x 1 columns)
     """
 
     at_another_site: ClassVar[bool] = True
@@ -358,13 +353,13 @@ class RemoteTable(PartyTable):
 
 
 class TargetOutline(Target):
-    """Labels at another site: classes or numbers, and how many classes if that is known."""
+    """Labels at another site: classes, as many as is known, or numbers, perhaps of times."""
 
     at_another_site: ClassVar[bool] = True
 
-    def __init__(self, kind: Literal["classes", "numbers"], n_classes: int = 0) -> None:
+    def __init__(self, kind: str, n_classes: int = 0, task: str = "auto") -> None:
         object.__setattr__(self, "kind", kind)
-        object.__setattr__(self, "_n_classes", n_classes)
+        object.__setattr__(self, "_told", (n_classes, task))
 
     def __repr__(self) -> str:
         return f"TargetOutline({self.kind})"
@@ -372,7 +367,12 @@ class TargetOutline(Target):
     @property
     def n_classes(self) -> int:
         """Number of classes; 0 if this site does not know."""
-        return int(self._n_classes)  # type: ignore[attr-defined]
+        return int(self._told[0])  # type: ignore[attr-defined]
+
+    @property
+    def has_times(self) -> bool:
+        """Whether the job says that labels are survival times."""
+        return bool(self._told[1] == "survival")  # type: ignore[attr-defined]
 
     @property
     def codes(self) -> NDArray[np.int64]:

@@ -399,7 +399,7 @@ def join_federation(terms: Terms, agreed: Agreed, parts: Mapping[str, Part]) -> 
             tables[party] = table
         else:
             tables[party] = RemoteTable(party, agreed.columns, agreed.n_rows.get(party, 0))
-        targets[party] = _target(agreed, parts.get(party), fewest_classes=1)
+        targets[party] = _target(terms, agreed, parts.get(party), fewest_classes=1)
         own = targets[party]
         if own is not None and LABEL in codes:
             targets[party] = recoded_target(own, *codes[LABEL])
@@ -414,7 +414,7 @@ def _vertical(terms: Terms, agreed: Agreed, parts: Mapping[str, Part]) -> JointF
     for party, names in agreed.features.items():
         own = parts[party].table if party in parts else None
         tables[party] = RemoteTable(party, names, n_rows) if own is None else own
-    target = _target(agreed, parts.get(terms.coordinator), fewest_classes=2)
+    target = _target(terms, agreed, parts.get(terms.coordinator), fewest_classes=2)
     if target is not None and agreed.n_classes and target.n_classes != agreed.n_classes:
         raise ValueProblem(
             "A class of the label has no rows left among those that all parties have.",
@@ -431,13 +431,15 @@ def _vertical(terms: Terms, agreed: Agreed, parts: Mapping[str, Part]) -> JointF
     )
 
 
-def _target(agreed: Agreed, part: Part | None, *, fewest_classes: int) -> Target | None:
+def _target(
+    terms: Terms, agreed: Agreed, part: Part | None, *, fewest_classes: int
+) -> Target | None:
     """Labels as agreed during setup, whatever some of the rows alone would look like."""
     if agreed.labels == NO_LABELS:
         return None
     numbers = agreed.labels == NUMBERS
     if part is None:
-        return TargetOutline("numbers" if numbers else "classes", agreed.n_classes)
+        return TargetOutline("numbers" if numbers else "classes", agreed.n_classes, terms.task)
     task = "regression" if numbers else "classification"
     return part.target(task, fewest_classes=fewest_classes)
 

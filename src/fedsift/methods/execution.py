@@ -32,7 +32,7 @@ from fedsift.protocol.policy import (
 )
 from fedsift.protocol.resume import checkpoint_messages, release_checkpoints
 from fedsift.protocol.role import placement_of
-from fedsift.result import Disclosure, SelectionResult
+from fedsift.result import SURVIVAL_TIMES, Disclosure, SelectionResult
 
 PolicyChoice = Policy | Mapping[str, Any] | None
 """One policy for everybody, or one per party (objects or tables), or none."""
@@ -311,7 +311,9 @@ def history_of(transcript: Transcript) -> tuple[dict[str, Any], ...]:
 
 
 def shape_of(federation: Federation) -> dict[str, Any]:
-    """Rows and features by party; no names, no values."""
+    """Rows and features by party, and whether labels are survival times; no names, no values."""
+    targets = [federation.target, *federation.targets.values()]
+    times = any(target is not None and target.has_times for target in targets)
     return {
         "n_rows": federation.n_rows,
         "n_features": federation.n_features,
@@ -320,6 +322,7 @@ def shape_of(federation: Federation) -> dict[str, Any]:
             for party, table in federation.tables.items()
         },
         "label_holder": federation.label_holder,
+        **({"labels": SURVIVAL_TIMES} if times else {}),
     }
 
 

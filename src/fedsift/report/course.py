@@ -11,7 +11,7 @@ from fedsift.methods.spec import ReportTexts, Text
 from fedsift.report import blocks, charts, curves
 from fedsift.report.charts import Dot
 from fedsift.report.view import clean, number
-from fedsift.result import SelectionResult
+from fedsift.result import SURVIVAL_TIMES, SelectionResult
 
 _SAMPLE = "how much the score would vary from one sample of such rows to the next"
 _BARS = {
@@ -24,6 +24,11 @@ _BARS = {
 }
 _COMPARE = (
     "'fedsift compare' repeats the selection on parts of the rows and shows how stable it is."
+)
+_OF_TIMES = (
+    "Labels are survival times, and scores are of their martingale residuals. How well the "
+    "selected features order rows by time (the concordance index) is not known: that takes "
+    "predictions for rows, which no party reveals in a selection. 'fedsift compare' shows it."
 )
 _MOST_NAMES = 5
 
@@ -41,11 +46,10 @@ def write(text: Text, result: SelectionResult) -> str:
 def why(result: SelectionResult) -> str:
     """What a score means, where the cut is, and how sure that is."""
     texts = texts_of(result)
-    own = write(texts.why, result)
-    if own:
-        return own
     what = write(texts.score, result)
-    return f"The score is {what}. {_cut(result)}" if what else _cut(result)
+    usual = f"The score is {what}. {_cut(result)}" if what else _cut(result)
+    said = write(texts.why, result) or usual
+    return f"{said} {_OF_TIMES}" if result.shape.get("labels") == SURVIVAL_TIMES else said
 
 
 def bars(result: SelectionResult) -> str:

@@ -229,6 +229,8 @@ def _facts(result: SelectionResult) -> tuple[tuple[str, str], ...]:
         facts.append(("features", shape.get("n_features", "-")))
     if shape.get("label_holder"):
         facts.append(("label holder", shape["label_holder"]))
+    if "labels" in shape:
+        facts.append(("labels", shape["labels"]))
     facts.append(("protection", _protection(result)))
     if result.distance_bits is not None:
         distance = f"at most 2^-{result.distance_bits:g} for all ciphertexts together"
