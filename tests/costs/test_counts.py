@@ -140,6 +140,10 @@ EXACT = {
         fs.VFPSSelector(n_participants=2, n_queries=40),
         vertical(400, 8, 4),
     ),
+    "scores of participants beside the leader's own": (
+        fs.VFPSSelector(n_participants=3, n_queries=40, keep_own=True),
+        vertical(400, 8, 4),
+    ),
     "participants in the clear": (
         fs.VFPSSelector(
             **BY_SUMS,
@@ -280,6 +284,27 @@ def test_what_the_data_decides_has_a_range():
         assert told.lowest["bytes"] < told.highest["bytes"]
         assert told.lowest["bytes"] <= told.n_bytes <= told.highest["bytes"]
         assert "data decides" in " ".join(told.remarks)
+
+
+@pytest.mark.parametrize(("n_telling", "course"), [(0, "lowest"), (1, "told"), (2, "highest")])
+def test_a_search_that_the_data_ends_costs_what_its_steps_cost(n_telling, course):
+    rng = np.random.default_rng(0)
+    y, X = rng.integers(0, 2, 400), rng.normal(size=(400, 8))
+    for column in (2, 4)[:n_telling]:  # of the second and the third participant
+        X[:, column] += 1.5 * y
+    federation = fs.split_vertical(X, y, 4)
+    selector = fs.VFPSSelector(n_participants="auto", n_queries=400, random_state=0)
+
+    told = estimate(selector, federation, TYPICAL_RATES)
+    result = selector.fit(federation).result_
+
+    assert sum(map(bool, result.selected.values())) == 1 + n_telling
+    expected = {
+        "told": told.n_bytes,
+        **{e: getattr(told, e)["bytes"] for e in ("lowest", "highest")},
+    }
+    assert expected[course] == pytest.approx(result.traffic.n_bytes, rel=0.01)
+    assert "data decides" in " ".join(told.remarks)
 
 
 def test_encryption_is_what_costs():

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from fedsift.data.horizontal import assemble_horizontal
 from fedsift.data.ids import unknown_party
-from fedsift.data.sources import missing_column
-from fedsift.data.survival import LabelColumn
+from fedsift.data.sources import LabelColumn, missing_column
 from fedsift.data.table import Column, PartyTable
 from fedsift.data.target import Target
 from fedsift.data.vertical import IdColumns, Label, assemble_vertical

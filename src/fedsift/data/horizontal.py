@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsift.data.ids import as_pairs
-from fedsift.data.sources import RawColumn, raw_column, read_source, shortened, united
-from fedsift.data.survival import LabelColumn
+from fedsift.data.sources import LabelColumn, RawColumn, raw_column, read_source, shortened, united
 from fedsift.data.table import PartyTable, as_raw
 from fedsift.data.target import Target
 from fedsift.data.vertical import labels_of

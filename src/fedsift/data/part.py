@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from fedsift.data import Federation
 from fedsift.data.ids import Ids
-from fedsift.data.sources import RawColumn, is_missing, read_source
-from fedsift.data.survival import LabelColumn, column_names
+from fedsift.data.sources import LabelColumn, RawColumn, is_missing, label_columns, read_source
 from fedsift.data.table import Column, PartyTable, objects_as_numbers
 from fedsift.data.target import Target
 from fedsift.data.vertical import read_member
@@ -172,7 +171,7 @@ def read_part(
     """
     if columns is not None:
         raw = read_source(source, party=party, text_columns=(*ids, *categorical), index_columns=ids)
-        wanted = [*ids, *columns, *column_names(label)]
+        wanted = [*ids, *columns, *label_columns(label)]
         source = raw.only(list(dict.fromkeys(wanted)), party)
     member, _ = read_member(party, source, tuple(ids), label, categorical)
     return Part(party, member.n_rows, member.table, member.labels, member.ids)

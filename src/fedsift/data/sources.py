@@ -17,13 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsift.config.toml import did_you_mean
-from fedsift.data.survival import pairs_in
-from fedsift.errors import ColumnError, ParameterError
+from fedsift.errors import ColumnError, ParameterError, ValueProblem
 
 LONGEST_NAME = 1000
 """Characters of a column's name; names travel in messages, reports and errors."""
 MOST_COLUMNS = 1_000_000
 """Of an array; every column takes memory, whether or not there are rows."""
+PAIR = np.dtype([("event", np.float64), ("time", np.float64)])
+"""One label: 1 where the event came and 0 where following ended before, and how long it took."""
+LabelColumn = str | Mapping[str, str]
+"""Name of the label column, or of those of ``time`` and ``event``."""
 
 
 _SHOWN_NAMES = 8
@@ -325,3 +328,68 @@ def _array_of(values: Any) -> NDArray[Any]:
     if array.dtype.kind in "US" and array.ndim == 1:
         return np.array(list(values), dtype=object)
     return array
+
+
+# Survival times: labels of two parts
+
+
+def label_columns(label: LabelColumn | None) -> tuple[str, ...]:
+    """Columns that a label is made of."""
+    if label is None or isinstance(label, str):
+        return () if label is None else (label,)
+    return label["time"], label["event"]
+
+
+def as_pairs_of(event: Any, time: Any, name: str) -> NDArray[Any]:
+    """Events and times as one column of labels; missing ones are NaN."""
+    pairs = np.empty(len(event), dtype=PAIR)
+    pairs["event"] = _numbers_of(event, f"event of the {name}")
+    pairs["time"] = _numbers_of(time, f"time of the {name}")
+    return pairs
+
+
+def pairs_in(y: Any, name: str) -> NDArray[Any] | None:
+    """Labels of two parts as one column; None if they are something else.
+
+    Parameters
+    ----------
+    y : structured array of (event, time), or frame or mapping with ``event`` and ``time``
+    name : str
+        What to call the labels in errors.
+    """
+    if isinstance(y, np.ndarray) and y.dtype.names is not None:
+        if len(y.dtype.names) != 2 or y.ndim != 1:
+            raise ValueProblem(
+                f"The {name} is a structured array of {len(y.dtype.names)} fields.",
+                "A survival label has two: whether the event came, and the time, in this order.",
+                "Build the array from these two columns.",
+            )
+        event, time = (y[field] for field in y.dtype.names)
+        return as_pairs_of(event, time, name)
+    if isinstance(y, Mapping):
+        names: Any = y
+    else:
+        names = getattr(y, "columns", ())
+    if set(names) != {"event", "time"}:
+        return None
+    event, time = np.asarray(y["event"]), np.asarray(y["time"])
+    if len(event) != len(time):
+        raise ValueProblem(
+            f"The {name} has {len(event)} events and {len(time)} times.",
+            "Every row has one of both.",
+            "Take both from the same table.",
+        )
+    return as_pairs_of(event, time, name)
+
+
+def _numbers_of(values: Any, name: str) -> NDArray[np.float64]:
+    from fedsift.data.table import objects_as_numbers
+
+    array = objects_as_numbers(np.asarray(values))
+    if array.dtype.kind not in "biuf":
+        raise ValueProblem(
+            f"The {name} is not numeric.",
+            "Events are 0 or 1, and times are numbers.",
+            "Convert the column to numbers.",
+        )
+    return array.astype(np.float64)

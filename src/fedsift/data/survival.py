@@ -11,7 +11,6 @@ their own rows: a model that is stratified by party.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,72 +19,6 @@ import numpy.typing as npt
 from fedsift.errors import ValueProblem
 
 Floats = npt.NDArray[np.float64]
-PAIR = np.dtype([("event", np.float64), ("time", np.float64)])
-"""One label: 1 where the event came and 0 where following ended before, and how long it took."""
-LabelColumn = str | Mapping[str, str]
-"""Name of the label column, or of those of ``time`` and ``event``."""
-
-
-def column_names(label: LabelColumn | None) -> tuple[str, ...]:
-    """Columns that a label is made of."""
-    if label is None or isinstance(label, str):
-        return () if label is None else (label,)
-    return label["time"], label["event"]
-
-
-def as_pairs_of(event: Any, time: Any, name: str) -> npt.NDArray[Any]:
-    """Events and times as one column of labels; missing ones are NaN."""
-    pairs = np.empty(len(event), dtype=PAIR)
-    pairs["event"] = _numbers(event, f"event of the {name}")
-    pairs["time"] = _numbers(time, f"time of the {name}")
-    return pairs
-
-
-def pairs_in(y: Any, name: str) -> npt.NDArray[Any] | None:
-    """Labels of two parts as one column; None if they are something else.
-
-    Parameters
-    ----------
-    y : structured array of (event, time), or frame or mapping with ``event`` and ``time``
-    name : str
-        What to call the labels in errors.
-    """
-    if isinstance(y, np.ndarray) and y.dtype.names is not None:
-        if len(y.dtype.names) != 2 or y.ndim != 1:
-            raise ValueProblem(
-                f"The {name} is a structured array of {len(y.dtype.names)} fields.",
-                "A survival label has two: whether the event came, and the time, in this order.",
-                "Build the array from these two columns.",
-            )
-        event, time = (y[field] for field in y.dtype.names)
-        return as_pairs_of(event, time, name)
-    if isinstance(y, Mapping):
-        names: Any = y
-    else:
-        names = getattr(y, "columns", ())
-    if set(names) != {"event", "time"}:
-        return None
-    event, time = np.asarray(y["event"]), np.asarray(y["time"])
-    if len(event) != len(time):
-        raise ValueProblem(
-            f"The {name} has {len(event)} events and {len(time)} times.",
-            "Every row has one of both.",
-            "Take both from the same table.",
-        )
-    return as_pairs_of(event, time, name)
-
-
-def _numbers(values: Any, name: str) -> Floats:
-    from fedsift.data.table import objects_as_numbers
-
-    array = objects_as_numbers(np.asarray(values))
-    if array.dtype.kind not in "biuf":
-        raise ValueProblem(
-            f"The {name} is not numeric.",
-            "Events are 0 or 1, and times are numbers.",
-            "Convert the column to numbers.",
-        )
-    return array.astype(np.float64)
 
 
 def check_pairs(pairs: npt.NDArray[Any], name: str, *, needs_event: bool) -> None:

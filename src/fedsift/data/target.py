@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsift.data.sources import RawColumn, is_missing, raw_column
-from fedsift.data.survival import check_pairs, martingale_residuals, pairs_in
+from fedsift.data.sources import RawColumn, is_missing, pairs_in, raw_column
+from fedsift.data.survival import check_pairs, martingale_residuals
 from fedsift.data.table import encode, objects_as_numbers
 from fedsift.errors import ColumnError, ParameterError, ValueProblem
 

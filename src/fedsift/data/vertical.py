@@ -19,14 +19,15 @@ from fedsift.config.toml import closest
 from fedsift.data.alignment import Aligned, Rows, common_rows, lacks_ids
 from fedsift.data.ids import Ids, as_pairs, check_names, make_ids
 from fedsift.data.sources import (
+    LabelColumn,
     RawColumn,
     RawTable,
+    as_pairs_of,
+    label_columns,
     missing_column,
     raw_column,
     read_source,
 )
-from fedsift.data.survival import LabelColumn, as_pairs_of
-from fedsift.data.survival import column_names as label_columns
 from fedsift.data.table import PartyTable, as_raw
 from fedsift.data.target import Target
 from fedsift.errors import AlignmentError, ParameterError, PartyError

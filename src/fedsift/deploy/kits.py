@@ -30,7 +30,7 @@ import msgspec
 
 from fedsift.config.parties import policy_in
 from fedsift.config.toml import TEXTS, Kinds, TomlCheck, toml_text, write_text
-from fedsift.data.survival import LabelColumn, column_names
+from fedsift.data.sources import LabelColumn, label_columns
 from fedsift.deploy.flare import wire as flare_files
 from fedsift.deploy.project import Project
 from fedsift.deploy.provision import (
@@ -411,7 +411,7 @@ def check_data(name: str, data: PartyData) -> PartyFacts:
     """
     from fedsift.data.part import read_part
 
-    both = set(column_names(data.label)) & set(data.columns or ())
+    both = set(label_columns(data.label)) & set(data.columns or ())
     if both:
         raise ConfigError(
             f"{min(both)!r} is named both as the label and among the columns.",

@@ -23,7 +23,7 @@ from fedsift.costs.estimate import on_flare
 from fedsift.costs.rates import rates_of_this_machine
 from fedsift.data.federation import JointFederation
 from fedsift.data.part import Part, read_part
-from fedsift.data.survival import LabelColumn
+from fedsift.data.sources import LabelColumn
 from fedsift.deploy.own_table import columns_for, digest_table, part_for, read_table
 from fedsift.deploy.site import policy_of
 from fedsift.deploy.site_files import SiteSettings, load_site

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from fedsift.data.part import Part, read_part
 from fedsift.data.row_digests import Digests, digest_rows
-from fedsift.data.sources import RawTable, read_source
-from fedsift.data.survival import column_names
+from fedsift.data.sources import RawTable, label_columns, read_source
 from fedsift.deploy.site_files import SiteSettings
 from fedsift.errors import PolicyViolation
 from fedsift.jobs.spec import JointJob
@@ -22,7 +21,7 @@ def uses_label(settings: SiteSettings, job: JointJob) -> bool:
 
 def columns_for(settings: SiteSettings, job: JointJob) -> Sequence[str] | None:
     """Return the features that a job uses here; None if all. Refuse what is not released."""
-    released = column_names(settings.label)
+    released = label_columns(settings.label)
     if uses_label(settings, job) and (
         not released
         or job.label_column not in (None, released[0])

@@ -57,7 +57,7 @@ from typing import Any, cast
 from fedsift.config.parties import policy_in
 from fedsift.config.toml import PRIVATE, TEXTS, Key, Kinds, TomlCheck, toml_text, write_text
 from fedsift.crypto.envelope import OrganisationKey
-from fedsift.data.survival import LabelColumn
+from fedsift.data.sources import LabelColumn
 from fedsift.engine.timeouts import DEFAULT_TIMEOUTS
 from fedsift.errors import ConfigError, FileProblem
 

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fedsift.config.parameters import COMMON, Parameter, check_parameters, with_parameters
 from fedsift.data import Federation, split_horizontal, split_vertical
 from fedsift.data.partition import check_seed
-from fedsift.data.survival import pairs_in
+from fedsift.data.sources import pairs_in
 from fedsift.engine import LOCAL_ENGINE
 from fedsift.engine.observer import as_observer
 from fedsift.errors import ParameterError, PartyError

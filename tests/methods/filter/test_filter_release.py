@@ -214,7 +214,7 @@ class TestWhoLearnsWhat:
 
     def test_a_second_selection_is_refused(self):
         params = Params("gini", 2, EDGES, release_epsilon=1.0)
-        account = filter_release.account_of(params)
+        account = filter_release.budget_of(params).account()
         known = {"all": np.array([0.1, 0.2, 0.3])}
         filter_release.chosen(known, params, 0.01, account)
 
@@ -252,7 +252,7 @@ class TestThePromise:
                 own = Params(
                     score, 1, [0.5], release_epsilon=epsilon, noise_seed=seed + 10**6 * label
                 )
-                account = filter_release.account_of(own)
+                account = filter_release.budget_of(own).account()
                 ranking = filter_release.chosen({"all": values}, own, reach, account)
                 drawn += ranking.selected["all"] == (0,)
             counts.append(drawn)

@@ -14,8 +14,7 @@ from fedsift.config.job import DataEntry, Job
 from fedsift.config.parties import PartyEntry
 from fedsift.data import Federation, catalog, synthetic
 from fedsift.data.partition import split_as_described
-from fedsift.data.sources import RawTable, read_source
-from fedsift.data.survival import column_names
+from fedsift.data.sources import RawTable, label_columns, read_source
 from fedsift.errors import JobError
 from fedsift.lab.compare.cases import Case
 from fedsift.lab.compare.cells import METHOD, Contestant
@@ -122,7 +121,7 @@ def _narrowed(entry: PartyEntry, data: DataEntry) -> RawTable:
     )
     keep_ids = entry.id_columns if data.setting == "vertical" else ()
     if entry.columns is not None:
-        own = column_names(data.label) if data.label_party in (None, entry.name) else ()
+        own = label_columns(data.label) if data.label_party in (None, entry.name) else ()
         wanted = [*keep_ids, *entry.columns, *own]
         return raw.only(list(dict.fromkeys(wanted)), entry.name)
     return raw if data.setting == "vertical" else raw.without(entry.id_columns)

@@ -73,10 +73,11 @@ from fedsift.methods.filter.course import (
     count_of,
 )
 from fedsift.methods.filter.member import Member
-from fedsift.methods.filter.noise import account_of, chosen, sensitivity
+from fedsift.methods.filter.noise import chosen, sensitivity
 from fedsift.methods.filter.pooled import read_totals
 from fedsift.methods.filter.ranking import Params, Ranking, rank
 from fedsift.methods.filter.significance import refuse_no_law, with_tests
+from fedsift.privacy.mechanisms import Accountant
 from fedsift.protocol import Network, Protocol, PublicArray, Role, make_role
 from fedsift.protocol.resume import ResumableDriver
 
@@ -127,7 +128,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         self._names: tuple[str, ...] = ()
         self.course: Course | None = None
         self._news = (_NOTHING, _NOTHING, _NOTHING)
-        self.budget = account_of(params)
+        self.budget = Accountant(params.release_epsilon or 0.0, params.release_delta)
 
     def set_columns(self, names: Sequence[str]) -> None:
         """Column names, to look up given bin edges."""

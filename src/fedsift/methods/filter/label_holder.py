@@ -63,7 +63,7 @@ from fedsift.methods.filter import messages, scores, significance
 from fedsift.methods.filter import uncertainty as filter_errors
 from fedsift.methods.filter.feature_holder import FeatureHolder
 from fedsift.methods.filter.messages import column_spec, way_of
-from fedsift.methods.filter.noise import account_of, chosen, sensitivity
+from fedsift.methods.filter.noise import chosen, sensitivity
 from fedsift.methods.filter.ranking import (
     Params,
     Ranking,
@@ -73,6 +73,7 @@ from fedsift.methods.filter.ranking import (
     rank,
     scores_of_tables,
 )
+from fedsift.privacy.mechanisms import Accountant
 from fedsift.protocol import Message, Network, Protocol, PublicArray, Role, make_role
 from fedsift.protocol.resume import ResumableDriver
 from fedsift.protocol.role import errors_belong_to
@@ -107,7 +108,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         self._n_rows = n_rows
         self._target = target
         self._codes, self.n_classes = classes_of(target, params)
-        self.budget = account_of(params)
+        self.budget = Accountant(params.release_epsilon or 0.0, params.release_delta)
 
     async def drive(self, net: Network) -> Ranking:
         """Algorithm 1, seen from the label holder."""

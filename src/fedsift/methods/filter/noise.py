@@ -117,11 +117,6 @@ def budget_of(params: Params) -> release.Release:
     return release.Release(params.release_epsilon, params.release_delta)
 
 
-def account_of(params: Params) -> Accountant:
-    """An accountant for the party that draws; without a budget it has nothing to do."""
-    return budget_of(params).account() if params.releases else Accountant(0.0)
-
-
 def sensitivity(params: Params, n_rows: int, n_classes: int) -> float:
     """How far one row can move any score of this run."""
     if params.score == "mi":

@@ -131,7 +131,7 @@ class FilterSelector(MethodSelector, method=METHOD):
         federation, params = prepared.federation, prepared.params
         result = self._result(federation, prepared, params, outcome, facts)
         self._keep_selection(federation, result)
-        self.n_features_to_select_ = result.n_selected
+        self.n_features_to_select_ = int(self.support_.sum())
 
     def _prepare(self, X, y=None, *, simulated=False):
         """Federation, nodes and parameters; every check that needs no message."""
@@ -224,6 +224,8 @@ class FilterSelector(MethodSelector, method=METHOD):
 
     def _notes(self, params):
         """On budgets of privacy."""
+        if not params.fixed_edges:
+            return ()
         release = (params.release_epsilon, params.release_delta)
         return (*noise_notes(params), *release_notes(*release, "no score is told"))
 

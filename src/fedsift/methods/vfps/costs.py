@@ -31,16 +31,22 @@ _GROUP_NUMBERS = 1 << 21
 
 
 def expect_vfps(_selector: Any, federation: Federation, params: Params) -> Expected:
-    """Walk through a run with a mean number of candidates."""
-    remark = "How many rows become candidates depends on the data; a mean number is assumed."
-    if params.scores:
-        remark = "With n_participants='auto' a search that goes on to the last one is assumed."
-    return Expected(tally_vfps(federation, params), remarks=(remark,))
+    """Walk through a run, with a mean number of candidates or of participants that clearly add."""
+    if not params.scores:
+        remark = "How many rows become candidates depends on the data; a mean number is assumed."
+        return Expected(_Walk(federation, params).run(), remarks=(remark,))
+    columns = {party: table.n_columns for party, table in federation.tables.items()}
+    own = federation.label_holder if federation.label_holder in columns else None
 
+    def count(n_steps: int | None = None) -> Counts:
+        return ScoreWalk(Counts(), params, federation.n_rows, columns, own, n_steps).run()
 
-def tally_vfps(federation: Federation, params: Params) -> Counts:
-    """Walk through a run, with the groups and queries that its seed gives."""
-    return _Walk(federation, params).run()
+    if not params.auto:
+        return Expected(count())
+    n_judged = len(columns) - (params.keep_own and own is not None)
+    expected = max(1, n_judged // 2)
+    remark = f"The data decides how many participants clearly add; assumed: {expected}."
+    return Expected(count(expected), count(0), count(n_judged), (remark,))
 
 
 def _array(count: float, dtype: type = np.int64) -> PublicArray:
@@ -70,8 +76,6 @@ class _Walk:
     def run(self) -> Counts:
         """Keys, then groups and queries, then the choice."""
         params, everybody = self._params, self._members(self._names)
-        if params.scores:
-            return ScoreWalk(self.tally, params, self._n_rows, self._columns, self._own).run()
         self._introduce(everybody)
         n_queries = min(params.n_queries, self._n_rows)
         self._rng.permutation(self._n_rows)  # the leader draws its queries first

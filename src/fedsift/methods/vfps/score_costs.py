@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The fedsift authors
 # SPDX-License-Identifier: Apache-2.0
-"""Cost of VF-PS with ``design="scores"``: all sizes are known, only the path of a search is not."""
+"""Cost of VF-PS with ``design="scores"``: sizes are known, the end of an ``auto`` search is not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,13 @@ def _open(count: int, dtype: type = np.float64) -> PublicArray:
 
 
 class ScoreWalk:
-    """Goes through a run with made-up gains."""
+    """Goes through a run with made-up gains.
+
+    Parameters
+    ----------
+    n_steps : int, optional
+        Steps of an ``auto`` search in which somebody clearly adds; by default all.
+    """
 
     def __init__(
         self,
@@ -36,6 +42,7 @@ class ScoreWalk:
         n_rows: int,
         columns: Mapping[str, int],
         own: str | None,
+        n_steps: int | None = None,
     ) -> None:
         self._tally, self._params, self._n_rows = tally, params, n_rows
         self._columns, self._own = columns, own
@@ -43,6 +50,7 @@ class ScoreWalk:
         self._lengths = [list_length(i, n_rows, self._n_queries) for i in range(self._n_queries)]
         self._known: set[Group] = set()
         self._next_run = 0
+        self._steps_left = len(columns) if n_steps is None else n_steps
 
     def run(self) -> Counts:
         """Secret and queries, then lists and gains, then the choice."""
@@ -73,7 +81,9 @@ class ScoreWalk:
                 self._read(group)
         gains = sent.Gains(_open(len(pairs)), _open(len(pairs)))
         self._tally.ask(sent.GainsWanted(tuple(pairs)), gains, others=1)
-        return {pair: Estimate(1.0, 0.0, self._n_queries) for pair in pairs}
+        gain = 1.0 if self._steps_left > 0 else 0.0
+        self._steps_left -= 1
+        return {pair: Estimate(gain, 0.0, self._n_queries) for pair in pairs}
 
     def _read(self, group: Group) -> None:
         self._known.add(group)
