@@ -107,6 +107,35 @@ def test_masked_sums_select_what_pooled_rows_select(scheme, n_sites, n_classes):
     assert np.allclose(outcome.value.scores["all"], pooled.scores["all"], rtol=1e-6)
 
 
+@pytest.mark.parametrize("n_sites", [2, 3])
+def test_survival_times_are_compared_within_sites(n_sites):
+    """Each site takes residuals of its own model: a score test that is stratified by site."""
+    X, effect, where = sites(n_sites, n_rows=300)
+    rng = np.random.default_rng(1)
+    pairs = np.empty(len(X), dtype=[("event", bool), ("time", float)])
+    pairs["time"] = rng.exponential(np.exp(-effect)) * (1 + where)
+    pairs["event"] = rng.uniform(size=len(X)) < 0.7
+    federation = fs.Federation.horizontal(
+        {f"site-{s}": (X[where == s], pairs[where == s]) for s in range(n_sites)}
+    )
+    settings = {"n_features_to_select": 3, "ridge": 0.3}
+    selector = fs.StepwiseSelector(**settings, random_state=0).fit(federation)
+    pooled = search_rows(federation, Params(**settings, min_class_size=5))
+    told = [entry for entry in selector.result_.history if entry.get("step") == "add"]
+    residuals = np.empty(len(X))
+    for s in range(n_sites):
+        residuals[where == s] = federation.targets[f"site-{s}"].values
+    inside = []
+    for mine, theirs in zip(told, pooled.steps, strict=True):
+        column = theirs["feature"][1]
+        assert mine["feature"] == f"x{column}"
+        for name in ("score", "p_value", "q_value", "adds", "redundancy"):
+            assert mine[name] == pytest.approx(theirs[name], rel=1e-6)
+        expected = expected_f(X, residuals, where, inside, column, 0)
+        assert mine["score"] == pytest.approx(expected, rel=1e-6)
+        inside.append(column)
+
+
 def test_the_estimator_takes_rows_and_stops_by_itself():
     X, y, where = sites(3, 2, n_rows=450)
     federation = fs.Federation.horizontal(

@@ -87,6 +87,29 @@ def test_numbers(n_parties):
     check_equal(fs.StepwiseSelector(n_features_to_select=2, random_state=0), federation)
 
 
+def survival_times(effect, seed=0):
+    """Survival times that are shorter the larger the effect, a third of them censored."""
+    rng = np.random.default_rng(seed)
+    time, end = rng.exponential(np.exp(-effect)), rng.exponential(2.0, size=len(effect))
+    pairs = np.empty(len(effect), dtype=[("event", bool), ("time", float)])
+    pairs["event"], pairs["time"] = time <= end, np.minimum(time, end)
+    return pairs
+
+
+@pytest.mark.parametrize("n_parties", [2, 3])
+def test_survival_times(n_parties):
+    X, effect = numbers(150, 8)
+    y = survival_times(effect)
+    federation = fs.split_vertical(X, y, n_parties, random_state=0)
+    selector = fs.StepwiseSelector(n_features_to_select=2, random_state=0)
+    told = check_equal(selector, federation)
+    # The first number is the F of the residuals, given the own columns that are kept.
+    names = [entry["feature"] for entry in selector.result_.history if entry.get("step") == "keep"]
+    given, column = [int(name[1:]) for name in names], int(told[0]["feature"][1:])
+    expected = partial_f(X, federation.target.values, given, column)
+    assert told[0]["score"] == pytest.approx(expected, rel=1e-6)
+
+
 def test_paillier():
     X, y = correlated(24, 5)
     federation = fs.split_vertical(
