@@ -85,6 +85,10 @@ EXACT = {
         vertical(40, 4),
     ),
     "stepwise over rows": (fs.StepwiseSelector(n_features_to_select=3), horizontal(300, 5)),
+    "stepwise over rows by knockoffs": (
+        fs.StepwiseSelector(n_features_to_select="fdr"),
+        horizontal(300, 5),
+    ),
     "participants": (
         fs.VFPSSelector(
             **BY_SUMS,

@@ -10,6 +10,7 @@ import fedsift as fs
 from fedsift.data import Target
 from fedsift.engine import run_local
 from fedsift.errors import ParameterError, PartyFailed, PolicyViolation
+from fedsift.lab.pooled import pooled_selection
 from fedsift.methods.stepwise import label_holder
 from fedsift.methods.stepwise.columns import label_columns, make_design, shuffle_rows
 from fedsift.methods.stepwise.messages import Params
@@ -291,11 +292,18 @@ class TestFalseDiscoveries:
             own = {name for party, name in selector.added_ if party == "party-1"}
             assert not own if keep_own else selector.added_
 
-    def test_different_rows_are_refused(self):
-        X, y, _ = self.many(3, n_rows=90)
-        federation = fs.split_horizontal(X, y, 3, random_state=0)
-        with pytest.raises(ParameterError, match="different rows"):
-            fs.StepwiseSelector(n_features_to_select="fdr").fit(federation)
+    @pytest.mark.parametrize("keep_own", [True, False])
+    def test_what_is_kept_in_the_open(self, keep_own):
+        """Other knockoffs, the same strong causes."""
+        X, y, true = self.many(5, n_columns=30, n_true=6)
+        y = (X[:, [int(name[1:]) for name in true]].sum(axis=1) > 0).astype(int)
+        federation = fs.split_vertical(X, y, 3, random_state=0)
+        own = set(federation.tables["party-1"].feature_names) if keep_own else set()
+        given = {"n_features_to_select": "fdr", "fdr": 0.3, "keep_own": keep_own}
+        mask = pooled_selection("stepwise", given, federation, 0)
+        found = {f"x{i}" for i in np.flatnonzero(mask)}
+        assert true | own <= found
+        assert len(found - own - true) < 6
 
 
 class TestGains:

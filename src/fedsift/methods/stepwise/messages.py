@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fedsift.crypto.columns.api import STATISTICAL_BITS, ColumnSpec
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
+from fedsift.methods.base import number_or_auto
 from fedsift.protocol import MaskedArray, Message, PublicArray, message, messages_in
 from fedsift.protocol.resume import signals_between
 
@@ -100,6 +101,16 @@ class Params:
         most = (self.most_products(n_rows) - n_own) // max(n_contrasts, 1)
         copies = min(self.n_shuffles, most)
         return copies if (copies + 1) * self.level >= 1 else 0
+
+
+def number_wanted(given: int | float | str, n_candidates: int) -> int | str:
+    """How many features to add; nothing where there is nothing to add."""
+    if n_candidates == 0:
+        return 0
+    if given == FDR:
+        return FDR
+    number = number_or_auto(given, n_candidates)
+    return AUTO if number is None else number
 
 
 _DOWN, _UP = "label holder -> feature holder", "feature holder -> label holder"

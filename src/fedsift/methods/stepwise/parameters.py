@@ -20,8 +20,7 @@ PARAMETERS = {
     "n_features_to_select": N_FEATURES.but(
         "How many features to add: a number, or a share of those that can be added. ``auto`` stops "
         "when shuffled labels explain as much in one of twenty tries. ``fdr`` keeps features that "
-        "enter before made-up columns like them, so that at most a share of ``fdr`` is false; for "
-        "parties with different columns.",
+        "enter before made-up columns like them, so that at most a share of ``fdr`` is false.",
         accepts=(accept_words("auto", "fdr"), accept_whole(), accept_share()),
     ),
     "fdr": Parameter(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fedsift.data.federation import local_only
 from fedsift.errors import ParameterError
-from fedsift.methods.base import MethodSelector, number_or_auto, params_of
+from fedsift.methods.base import MethodSelector, params_of
 from fedsift.methods.checks import ResultNeeds, SetupNeeds, class_minimum
 from fedsift.methods.execution import (
     build_result,
@@ -22,7 +22,7 @@ from fedsift.methods.stepwise import (
     label_holder,
     messages,
 )
-from fedsift.methods.stepwise.messages import ALL, AUTO, FDR, Params
+from fedsift.methods.stepwise.messages import ALL, Params, number_wanted
 from fedsift.methods.stepwise.report import name_steps
 from fedsift.privacy.draws import private_seed
 
@@ -129,7 +129,7 @@ class StepwiseSelector(MethodSelector, method=METHOD):
         params = params_of(
             Params,
             given | {"adjust": adjust},
-            n_features_to_select=_wanted(
+            n_features_to_select=number_wanted(
                 given["n_features_to_select"], federation.n_features - n_kept
             ),
             scheme=self._scheme(),
@@ -143,12 +143,6 @@ class StepwiseSelector(MethodSelector, method=METHOD):
         )
         if vertical:
             return self._prepare_vertical(federation, params)
-        if params.knockoffs:
-            raise ParameterError(
-                'n_features_to_select="fdr" with parties that have different rows.',
-                "Knockoffs are made of all rows of a column, which one party has.",
-                'Use "auto" or a number.',
-            )
         return self._prepare_horizontal(federation, params)
 
     def _prepare_horizontal(self, federation, params):
@@ -165,7 +159,7 @@ class StepwiseSelector(MethodSelector, method=METHOD):
             params,
             coordinator.PROTOCOL,
             nodes,
-            horizontal_messages.messages_used(params.min_class_size),
+            horizontal_messages.messages_used(params),
             notes=(
                 "Sums travel under pairwise one-time masks; no homomorphic encryption is needed.",
             ),
@@ -245,13 +239,3 @@ def _by_name(found, names):
         for what in ("p_values", "q_values")
     }
     return more | name_ranking(found, names)
-
-
-def _wanted(given, n_candidates):
-    """How many features to add; nothing where there is nothing to add."""
-    if n_candidates == 0:
-        return 0
-    if given == FDR:
-        return FDR
-    number = number_or_auto(given, n_candidates)
-    return AUTO if number is None else number
