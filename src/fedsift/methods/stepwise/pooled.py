@@ -11,13 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.data import Federation
-from fedsift.methods.stepwise.columns import label_columns, make_design, shuffle_rows
+from fedsift.methods.stepwise.columns import (
+    bin_codes,
+    label_bins,
+    label_columns,
+    make_design,
+    shuffle_rows,
+)
 from fedsift.methods.stepwise.coordinator import for_parties
 from fedsift.methods.stepwise.feature_holder import secret_source
 from fedsift.methods.stepwise.forward import ForwardSearch
 from fedsift.methods.stepwise.knockoffs import Moments
 from fedsift.methods.stepwise.member import copies_of
 from fedsift.methods.stepwise.messages import ALL, Params, number_wanted
+from fedsift.methods.stepwise.mrmr import MrmrSearch, search_open
 from fedsift.methods.stepwise.own_rows import OwnRows
 from fedsift.methods.stepwise.selection import (
     Features,
@@ -71,6 +78,23 @@ def search_pooled(
         return _search(KnockoffSelection(search, features, params.fdr), columns.T @ columns)
     selection = Selection(search, features, params.n_features_to_select, params.level, n_copies)
     return _search(selection, columns.T @ columns)
+
+
+def search_bins(
+    federation: Federation, params: Params, kept: frozenset[int] = frozenset()
+) -> tuple[list[tuple[str, int]], MrmrSearch]:
+    """The search of a vertical run by counts of rows, and whose features its numbers stand for."""
+    tables, holder, target = federation.tables, federation.label_holder, federation.target
+    assert holder is not None and target is not None  # noqa: S101, PT018 - it has a label
+    names, codes = [], []
+    for party in sorted(tables, key=lambda p: p != holder):
+        for number, column in enumerate(tables[party].columns):
+            names.append((party, number))
+            codes.append(bin_codes(column, params.smallest_bin))
+    labels = label_bins(target, params.smallest_bin).codes
+    forced = [place for place, (p, f) in enumerate(names) if p == holder and f in kept]
+    wanted = int(params.n_features_to_select)
+    return names, search_open(np.stack(codes, axis=1), labels, wanted, forced)
 
 
 def search_rows(
@@ -143,16 +167,23 @@ def select_pooled(
         n_features_to_select=number_wanted(given["n_features_to_select"], n_candidates),
         ridge=given["ridge"],
         fdr=given["fdr"],
+        criterion=given["criterion"],
+        min_bin_size=given["min_bin_size"],
         min_class_size=SMALLEST_CLASS,
         seed=seed,
     )
     if rows:
-        found = for_parties(search_rows(federation, params, kept), federation.parties)
+        selected = for_parties(search_rows(federation, params, kept), federation.parties).selected
+    elif params.binned:
+        names_of, search = search_bins(federation, params, kept)
+        selected = {p: tuple(kept) if p == holder else () for p in federation.tables}
+        for party, feature in map(names_of.__getitem__, search.selected):
+            selected[party] += (feature,)
     else:
-        found = search_pooled(federation, params, kept)
+        selected = search_pooled(federation, params, kept).selected
     return federation.original_support(
         {
             party: [federation.tables[party].feature_names[i] for i in chosen]
-            for party, chosen in found.selected.items()
+            for party, chosen in selected.items()
         }
     )
