@@ -182,15 +182,15 @@ class TestMoments:
         shares, powers = [], []
         for seed in range(60):
             rng = np.random.default_rng(seed)
-            values = chain(rng, 500, 40, 0.4)
-            true = rng.choice(40, 15, replace=False)
-            effect = values[:, true] @ rng.choice([-0.3, 0.3], 15) + rng.normal(size=500)
+            values = chain(rng, 500, 25, 0.4)
+            true = rng.choice(25, 10, replace=False)
+            effect = values[:, true] @ rng.choice([-0.3, 0.3], 10) + rng.normal(size=500)
             labels = effect[:, None]
             if n_classes:
                 codes = np.argsort(np.argsort(effect)) * n_classes // 500
                 labels = np.eye(n_classes)[codes][:, :-1]
             moments, *_ = moments_of(values, labels)
-            nothing = np.zeros(40, dtype=bool)
+            nothing = np.zeros(25, dtype=bool)
             search, pairs = knockoffs.search_with_knockoffs(moments, nothing, 1, rng)
             while knockoffs.goes_on(search, 0.2) and (best := search.best()) is not None:
                 search.add(best, pairs[best])

@@ -22,7 +22,7 @@ from helpers.runs import received
 PLAIN = {"security": "plain"}
 
 
-def people(n_rows=150, n_classes=2, seed=0):
+def people(n_rows=120, n_classes=2, seed=0):
     """Numbers, a near copy, categories with a rare one, missing values, and a constant."""
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.arange(n_rows) % n_classes)
@@ -220,7 +220,7 @@ class TestPrivacy:
         table = fs.PartyTable.from_any(frame[["age"]], name="shop")
         orders = set()
         for seed in range(20):
-            design = make_bins(table, 150, 5, np.random.default_rng(seed))
+            design = make_bins(table, 120, 5, np.random.default_rng(seed))
             means = frame["age"].to_numpy() @ design.values
             orders.add(tuple(np.argsort(means)))
         assert len(orders) > 8
