@@ -262,3 +262,29 @@ def totals_of(codes, table):
     """Sizes of the bins in the order of a table, whose bins are shuffled; both sorted alike."""
     sizes = np.sort(np.bincount(codes, minlength=len(table)))
     return sizes[np.argsort(np.argsort(table.sum(axis=1), kind="stable"), kind="stable")].tolist()
+
+
+class Cut(Exception):
+    """Ends a run in this test."""
+
+
+def test_an_interrupted_run_goes_on_within_a_feature(tmp_path):
+    frame, y = people()
+    tables = {"shop": frame[["age", "debt"]], "mill": frame[["visits", "spend"]]}
+    federation = fs.Federation.vertical(tables, ("bank", y))
+    settings = {"n_features_to_select": 2, "criterion": "mrmr", "random_state": 0, **PLAIN}
+    whole = fs.StepwiseSelector(**settings).fit(federation)
+    asked = []
+
+    def cut_at_third_bin(step):
+        asked.append(step.message)
+        if asked.count("ColumnWanted") == 3:
+            raise Cut
+
+    kept = {"checkpoint": tmp_path / "kept"}
+    with pytest.raises(Cut):
+        fs.StepwiseSelector(**settings, **kept).run(federation, observer=cut_at_third_bin)
+    resumed = fs.StepwiseSelector(**settings, **kept).fit(federation)
+    assert resumed.added_ == whole.added_
+    np.testing.assert_allclose(resumed.scores_, whole.scores_)
+    assert not [e for e in resumed.result_.disclosures if e.kind == "numeric-scores"]
