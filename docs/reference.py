@@ -107,8 +107,9 @@ _MEANING = {
 
 
 def kinds_in_words(kinds: tuple[Any, ...]) -> str:
-    """Accepted TOML types."""
-    return " or ".join(dict.fromkeys(_TYPES.get(kind, str(kind)) for kind in kinds))
+    """Accepted TOML types; files have lists where Python has tuples too."""
+    named = (_TYPES.get(kind, str(kind)) for kind in kinds if kind is not tuple)
+    return " or ".join(dict.fromkeys(named))
 
 
 def job_keys() -> str:
@@ -160,6 +161,8 @@ def as_toml(value: Any) -> str:
     """A default as a job file would write it."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        value = list(value)
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

@@ -80,11 +80,19 @@ EXACT = {
     "pooled f": (fs.FilterSelector("f", n_features_to_select=3), horizontal(300, 5)),
     "interaction": (fs.InteractionSelector(n_features_to_select=3), vertical(200, 12)),
     "stepwise": (fs.StepwiseSelector(n_features_to_select=2), vertical(200, 9, parties=3)),
+    "stepwise by counts": (
+        fs.StepwiseSelector(n_features_to_select=2, criterion="mrmr"),
+        vertical(200, 9, parties=3),
+    ),
     "stepwise under Paillier": (
         fs.StepwiseSelector(n_features_to_select=1, he="paillier"),
         vertical(40, 4),
     ),
     "stepwise over rows": (fs.StepwiseSelector(n_features_to_select=3), horizontal(300, 5)),
+    "stepwise over rows by knockoffs": (
+        fs.StepwiseSelector(n_features_to_select="fdr"),
+        horizontal(300, 5),
+    ),
     "participants": (
         fs.VFPSSelector(
             **BY_SUMS,

@@ -93,6 +93,19 @@ def test_a_selection_without_open_rows_then_the_network_of_the_paper(federation)
     assert len(chain.predictions_) == 18
 
 
+def test_what_stepwise_adds_is_trained_on(federation):
+    stepwise = fs.StepwiseSelector(n_features_to_select=2, keep_own=False, security="plain")
+    chain = fs.Chain([stepwise, *steps()[-1:]], held_out=0.2, random_state=0)
+    planned = {(row.step, row.kind) for row in chain.plan(federation).disclosures}
+    result = chain.fit(federation).result_
+    assert [step.method for step in result.steps] == ["stepwise", "train", "predict"]
+    added = chain.selectors_[0].added_
+    assert {(p, name) for p, own in result.selected.items() for name in own} == set(added)
+    assert result.n_selected == chain.model_.n_features_in_ == len(added) == 2
+    assert {(row.step, row.kind) for row in result.disclosures} <= planned
+    assert len(chain.predictions_) == 18
+
+
 def test_a_training_opens_no_row_unless_its_step_says_so(federation):
     result = fs.Chain(steps()[1:], held_out=0.2, random_state=5).fit(federation).result_
     kinds = {row.kind for row in result.disclosures}

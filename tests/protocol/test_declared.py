@@ -217,6 +217,11 @@ CASES = {
         fs.InteractionSelector, by_columns, VERTICAL, {"n_features_to_select": "auto"},
     ),
     "stepwise": (fs.StepwiseSelector, by_columns, WORDS, FEW),
+    "stepwise mrmr": (
+        fs.StepwiseSelector, by_columns, WORDS,
+        # Bins of the label holder are one for ten rows at most.
+        FEW | {"criterion": "mrmr", "min_bin_size": 40},
+    ),
     "vfps": (fs.VFPSSelector, by_columns, WORDS, QUERIES),
     "vfps scores": (fs.VFPSSelector, by_columns, WORDS, {"n_participants": 2, "n_queries": 6}),
     "vfps many queries": (fs.VFPSSelector, by_columns, VERTICAL, QUERIES | {"n_queries": 90}),

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seconds and memory of vertical stepwise selection, next to one ``f`` filter of the same table.
 
-    python -m benchmarks.suites.stepwise.cost --rows 100000 --columns 100
+    python -m benchmarks.suites.stepwise.cost --out benchmarks/stepwise_cost.json
 
 Every run has a process of its own, so that its memory is known. The label holder has no columns,
 as many as all others, or so many as ``--own`` says.
@@ -11,6 +11,7 @@ as many as all others, or so many as ``--own`` says.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import resource
@@ -64,6 +65,16 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def ratios(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Processor seconds of every run over those of the run before it."""
+    return {
+        f"{run['run']} / {before['run']}": round(
+            run["processor_seconds"] / before["processor_seconds"], 2
+        )
+        for before, run in itertools.pairwise(rows)
+    }
+
+
 def _processor_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
@@ -85,7 +96,9 @@ def main() -> None:
             rows.append(pool.apply(measure, (name, given)))
         print(json.dumps(rows[-1]), flush=True)
         if given.out is not None:
-            given.out.write_text(json.dumps({"given": vars(given), "rows": rows}, default=str))
+            settings = {name: value for name, value in vars(given).items() if name != "out"}
+            found = {"given": settings, "rows": rows, "ratios": ratios(rows)}
+            given.out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

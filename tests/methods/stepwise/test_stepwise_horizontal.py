@@ -10,7 +10,7 @@ import fedsift as fs
 from fedsift.crypto.masking import unmask_sum
 from fedsift.data import PartyTable, Target
 from fedsift.engine import run_local
-from fedsift.errors import FedsiftError, PartyFailed, PolicyViolation
+from fedsift.errors import FedsiftError, ParameterError, PartyFailed, PolicyViolation
 from fedsift.methods.stepwise import coordinator as stepwise
 from fedsift.methods.stepwise import horizontal_messages as messages
 from fedsift.methods.stepwise.messages import Params
@@ -105,6 +105,112 @@ def test_masked_sums_select_what_pooled_rows_select(scheme, n_sites, n_classes):
         for name in ("score", "p_value", "q_value", "adds", "redundancy"):
             assert mine[name] == pytest.approx(theirs[name], rel=1e-6)
     assert np.allclose(outcome.value.scores["all"], pooled.scores["all"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_sites", [2, 3])
+def test_survival_times_are_compared_within_sites(n_sites):
+    """Each site takes residuals of its own model: a score test that is stratified by site."""
+    X, effect, where = sites(n_sites, n_rows=300)
+    rng = np.random.default_rng(1)
+    pairs = np.empty(len(X), dtype=[("event", bool), ("time", float)])
+    pairs["time"] = rng.exponential(np.exp(-effect)) * (1 + where)
+    pairs["event"] = rng.uniform(size=len(X)) < 0.7
+    federation = fs.Federation.horizontal(
+        {f"site-{s}": (X[where == s], pairs[where == s]) for s in range(n_sites)}
+    )
+    settings = {"n_features_to_select": 3, "ridge": 0.3}
+    selector = fs.StepwiseSelector(**settings, random_state=0).fit(federation)
+    pooled = search_rows(federation, Params(**settings, min_class_size=5))
+    told = [entry for entry in selector.result_.history if entry.get("step") == "add"]
+    residuals = np.empty(len(X))
+    for s in range(n_sites):
+        residuals[where == s] = federation.targets[f"site-{s}"].values
+    inside = []
+    for mine, theirs in zip(told, pooled.steps, strict=True):
+        column = theirs["feature"][1]
+        assert mine["feature"] == f"x{column}"
+        for name in ("score", "p_value", "q_value", "adds", "redundancy"):
+            assert mine[name] == pytest.approx(theirs[name], rel=1e-6)
+        expected = expected_f(X, residuals, where, inside, column, 0)
+        assert mine["score"] == pytest.approx(expected, rel=1e-6)
+        inside.append(column)
+
+
+class TestFalseDiscoveries:
+    """Knockoffs are made of products of all columns; nobody has all rows."""
+
+    @pytest.mark.parametrize(("n_sites", "n_classes"), [(2, 0), (3, 2), (5, 4)])
+    def test_masked_sums_keep_what_pooled_rows_keep(self, n_sites, n_classes):
+        X, y, where = sites(n_sites, n_classes, n_rows=500, n_columns=8)
+        settings = {"n_features_to_select": "fdr", "fdr": 0.5, "seed": 3, "ridge": None}
+        outcome, _ = play(X, y, where, forced=(2,), **settings)
+        federation = fs.Federation.horizontal(
+            {f"site-{s}": (X[where == s], y[where == s]) for s in range(n_sites)},
+            task="classification" if n_classes else "regression",
+        )
+        params = Params(**settings, min_class_size=5)
+        found, pooled = outcome.value, search_rows(federation, params, frozenset({2}))
+        assert found.selected == pooled.selected
+        assert {1, 4} & set(found.selected["all"])
+        for mine, theirs in zip(found.steps, pooled.steps, strict=True):
+            assert mine["feature"] == theirs["feature"]
+            assert mine["score"] == pytest.approx(theirs["score"], rel=1e-6)
+        assert np.allclose(found.scores["all"], pooled.scores["all"], rtol=1e-6)
+
+    def test_the_estimator_finds_causes_among_many(self):
+        rng = np.random.default_rng(0)
+        where, X = np.arange(600) % 3, rng.normal(size=(600, 20))
+        frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(20)])
+        frame["kind"] = rng.choice(["a", "b", "c"], 600)
+        y = X[:, :8] @ rng.choice([-0.5, 0.5], 8) + (frame["kind"] == "b") > rng.normal(size=600)
+        federation = fs.Federation.horizontal(
+            {f"site-{s}": (frame[where == s], y[where == s]) for s in range(3)}
+        )
+        selector = fs.StepwiseSelector(n_features_to_select="fdr", fdr=0.2, random_state=0)
+        planned = {(d.learner, d.kind) for d in selector.plan(federation).disclosures}
+        result = selector.fit(federation).result_
+        assert {(d.learner, d.kind) for d in result.disclosures} == planned
+        added = {name for _, name in selector.added_}
+        assert {f"x{i}" for i in range(8)} | {"kind"} <= added
+        assert len(added) < 13
+
+    def test_too_few_rows_are_refused(self):
+        X, y, where = sites(2, n_rows=60, n_columns=40)
+        with pytest.raises(ParameterError, match="with 58 rows, less a mean"):
+            play(X, y, where, n_features_to_select="fdr")
+
+    def test_all_products_are_given_only_where_the_job_says_so(self, monkeypatch):
+        def change(message):
+            return messages.PairsWanted() if isinstance(message, messages.ColumnWanted) else message
+
+        error, liar = lied_to(monkeypatch, change, *sites(3))
+        assert "asks for all products" in str(error)
+        assert {type(m) for m in liar.opened} == {messages.MaskedLabelProducts}
+
+    def test_nor_are_those_of_one_column_with_knockoffs(self, monkeypatch):
+        def change(message):
+            single = isinstance(message, messages.PairsWanted)
+            return messages.ColumnWanted(0, 0) if single else message
+
+        error, liar = lied_to(monkeypatch, change, *sites(3), n_features_to_select="fdr")
+        assert "asks for column 0" in str(error)
+        assert {type(m) for m in liar.opened} == {messages.MaskedLabelProducts}
+
+    def test_one_masked_answer_looks_random(self):
+        X, y, where = sites(2, 2)
+
+        def answers():
+            outcome, _ = play(X, y, where, n_features_to_select="fdr")
+            kind = messages.MaskedPairs
+            told = received(outcome, "coordinator", kind, protocol=stepwise.PROTOCOL)
+            return [m.sums.array() for m in told]
+
+        here, there = answers(), answers()
+        assert len(here) == 2
+        assert np.abs(as_products(unmask_sum(here))).max() <= 1 + 1e-9
+        words = np.concatenate(here).ravel()
+        assert len(np.unique(words >> np.uint64(52))) > 0.9 * len(words)
+        assert not set(words.tolist()) & set(np.concatenate(there).ravel().tolist())
 
 
 def test_the_estimator_takes_rows_and_stops_by_itself():

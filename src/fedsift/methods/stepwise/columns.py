@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from fedsift.data.table import Column, PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import ParameterError, PolicyViolation
+from fedsift.maths import binning
 from fedsift.maths.unit import unit_columns
 from fedsift.methods.checks import rows_with_variance
 from fedsift.methods.stepwise.knockoffs import make_knockoffs
@@ -23,6 +24,9 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _SMALLEST_DIRECTION = 1e-6
+
+N_BINS = 5
+"""Bins of a column of numbers, where the criterion counts rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +44,8 @@ class Design:
         Columns left out because fewer rows than allowed make up most of them.
     n_constant : int
         Features that have the same value in every row.
+    sizes : ndarray of shape (n_columns,)
+        Rows of each bin, where columns are bins.
     """
 
     values: Floats
@@ -47,6 +53,7 @@ class Design:
     widths: Integers
     n_leaning: int = 0
     n_constant: int = 0
+    sizes: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
     def n_columns(self) -> int:
@@ -112,6 +119,58 @@ def make_design(
             widths[position] += 1
     values = np.column_stack(kept) if kept else np.empty((n_rows, 0))
     return Design(values, n_rows, widths, n_leaning, n_constant)
+
+
+def bin_codes(column: Column, smallest: int) -> Integers:
+    """Bins of one feature, none of them with fewer rows; missing values are a bin, or join one."""
+    if column.kind == "categorical":
+        raw = binning.categories(column.values.astype(np.int64), len(column.categories))
+        return binning.merge_small(raw, smallest, ordered=False).codes
+    values = column.values.astype(np.float64)
+    return _quantile_codes(values, smallest)
+
+
+def _quantile_codes(values: Floats, smallest: int) -> Integers:
+    edges = binning.quantile_edges(values, N_BINS)
+    return binning.merge_small(binning.cut(values, edges), smallest, ordered=True).codes
+
+
+def make_bins(
+    table: PartyTable | None,
+    n_rows: int,
+    smallest: int,
+    rng: np.random.Generator,
+    order: Integers | None = None,
+) -> Design:
+    """A column for each bin of each feature but one, bins in random order.
+
+    The last bin of a feature has the rows that no other one has.
+    """
+    columns = () if table is None else table.columns
+    places = range(len(columns)) if order is None else order.tolist()
+    kept: list[Floats] = []
+    widths: list[int] = []
+    for place in places:
+        codes = bin_codes(columns[place], smallest)
+        n_bins = int(codes.max(initial=0)) + 1
+        kept.append(np.eye(n_bins)[rng.permutation(n_bins)[codes]][:, :-1])
+        widths.append(n_bins - 1)
+    flags = np.concatenate(kept, axis=1) if kept else np.empty((n_rows, 0))
+    return Design(
+        unit_columns(flags),
+        n_rows,
+        np.array(widths, dtype=np.int64),
+        n_constant=widths.count(0),
+        sizes=flags.sum(axis=0).astype(np.int64),
+    )
+
+
+def label_bins(target: Target, smallest: int) -> Target:
+    """Classes as they are; numbers in bins of equally many rows."""
+    if target.kind == "classes":
+        return target
+    codes = _quantile_codes(target.values, smallest)
+    return Target("classes", codes, tuple(map(str, range(int(codes.max(initial=0)) + 1))))
 
 
 def _columns_of(column: Column) -> Iterator[Floats]:

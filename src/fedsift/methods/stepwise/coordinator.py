@@ -12,7 +12,8 @@ Adversary Members are honest but curious. The coordinator may lie: between organ
 Who learns what
   coordinator  which classes and categories few rows have, which columns few rows make up; number
                of rows, squared length of every column, its products with the labels and with each
-               selected column: all over all members, around the means of each site.
+               selected column (with ``"fdr"`` of all columns with all): all over all members,
+               around the means of each site.
   member       numbers of rows and squared lengths over all members, what is left out, and what is
                selected.
 
@@ -26,10 +27,13 @@ Steps
      stay out; such a label ends the run
   5  products with labels, as they are and in random orders        LabelsWanted
   6  for each column that enters, its products with all others     ColumnWanted
+     or, with ``"fdr"``, products of all columns with all          PairsWanted
   7  the selection                                                 Chosen
 
-Second moments of all pairs would do with one exchange. Column by column fewer of them are opened,
-wide tables take no more than narrow ones, and rounds are as many as columns enter.
+Second moments of all pairs would always do with one exchange. Column by column fewer of them are
+opened, wide tables take no more than narrow ones, and rounds are as many as columns enter.
+Knockoffs need all pairs, and nothing else: the coordinator draws what is random in their products
+with labels. They are exact for labels of numbers with normal noise.
 
 Members find steps 2 to 5 themselves (:mod:`fedsift.crypto.checked_course`), so that a lying
 coordinator cannot skip a check. In step 6 it can name other columns than it should: it gets sums
@@ -61,11 +65,20 @@ from fedsift.data.table import PartyTable
 from fedsift.data.target import Target
 from fedsift.errors import ParameterError
 from fedsift.methods.stepwise import horizontal_messages as messages
+from fedsift.methods.stepwise.feature_holder import secret_source
 from fedsift.methods.stepwise.forward import ForwardSearch
+from fedsift.methods.stepwise.knockoffs import Moments
 from fedsift.methods.stepwise.member import Member, copies_of
 from fedsift.methods.stepwise.messages import ALL, Params
-from fedsift.methods.stepwise.own_rows import Agreed, Schema, as_products, begin, walk
-from fedsift.methods.stepwise.selection import Features, Found, Selection
+from fedsift.methods.stepwise.own_rows import (
+    Agreed,
+    Schema,
+    as_gram,
+    as_products,
+    begin,
+    walk,
+)
+from fedsift.methods.stepwise.selection import Features, Found, Selection, select_true
 from fedsift.protocol import Network, Protocol, PublicArray, Role, make_role
 from fedsift.protocol.resume import ResumableDriver
 
@@ -90,6 +103,7 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         self.keep_checkpoints(checkpoints, "coordinator", params)
         self._news = (_NOTHING, _NOTHING, _NOTHING)
         self._n_told = 0
+        self._pairs: Floats | None = None
         self.agreed: Agreed | None = None
 
     async def drive(self, net: Network) -> Found:
@@ -103,9 +117,8 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         while not isinstance(course.request, Give):
             course.take(await self._answer(course, net))
         selection = await self._begin_search(schema, agreed, course, net)
-        for column in range(len(selection.features.owners)):
-            if selection.features.is_kept(column):
-                await self._enter(selection, column, net, forced=True)
+        for column in selection.features.kept_columns():
+            await self._enter(selection, column, net, forced=True)
         while (best := selection.next_column()) is not None:
             await self._enter(selection, best, net)
         found = selection.finish()
@@ -171,30 +184,46 @@ class Coordinator(ResumableDriver, name="coordinator", signals=messages.SIGNALS)
         n_copies, size = copies_of(self._params), n_columns * n_labels
         totals = self._summed(replies, size + n_labels**2 + n_copies * size)
         own, gram, copies = np.split(totals, [size, size + n_labels**2])
+        own, gram = own.reshape(n_columns, n_labels), gram.reshape(n_labels, n_labels)
+        features = Features({ALL: kept_by_feature.astype(np.int64)}, {ALL: self._forced})
+        params = self._params
+        if params.knockoffs:
+            pairs = await self._all_products(n_columns, net)
+            moments = Moments(pairs, own, gram, agreed.n_rows - len(replies))
+            rng = secret_source(params.seed, "coordinator")
+            selection, self._pairs = select_true(moments, features, len(replies), params.fdr, rng)
+            return selection
         search = ForwardSearch(
-            own.reshape(n_columns, n_labels),
+            own,
             np.ones(n_columns),
             agreed.n_rows,
             shuffled=copies.reshape(n_copies, n_columns, n_labels) if n_copies else None,
-            ridge=self._params.ridge,
+            ridge=params.ridge,
             n_means=len(replies),
-            label_gram=gram.reshape(n_labels, n_labels),
+            label_gram=gram,
         )
-        features = Features({ALL: kept_by_feature.astype(np.int64)}, {ALL: self._forced})
-        params = self._params
         return Selection(search, features, params.n_features_to_select, params.level, n_copies)
 
     async def _enter(
         self, selection: Selection, column: int, net: Network, *, forced: bool = False
     ) -> None:
         """Step 6."""
+        if self._pairs is None:
+            products = await self._products_with(column, len(selection.features.owners), net)
+        else:
+            products = self._pairs[column]
+        step = selection.search.add(column, products, forced=forced)
+        self.note(step="keep" if forced else "add", feature=column, score=step.statistic)
+
+    async def _products_with(self, column: int, n_columns: int, net: Network) -> Floats:
         ask = messages.ColumnWanted(self._n_told, column)
         replies = await net.ask("member", ask, messages.MaskedProducts)
         self._n_told += 1
-        step = selection.search.add(
-            column, self._summed(replies, len(selection.features.owners)), forced=forced
-        )
-        self.note(step="keep" if forced else "add", feature=column, score=step.statistic)
+        return self._summed(replies, n_columns)
+
+    async def _all_products(self, n_columns: int, net: Network) -> Floats:
+        replies = await net.ask("member", messages.PairsWanted(), messages.MaskedPairs)
+        return as_gram(self._summed(replies, n_columns * (n_columns + 1) // 2), n_columns)
 
     def _summed(self, replies: Sequence[Any], size: int) -> Floats:
         parts = [reply.sums.array(shape=(size, 1)) for reply in replies]

@@ -25,6 +25,9 @@ def expect_stepwise(selector: Any, federation: Federation, params: Params) -> Ex
     most_categories = max([1, *(len(column.categories) for column in columns)])
     n_few = max(_FEW_ROWS, 2 * params.min_class_size * (most_categories + 1))
     vertical = federation.setting == "vertical"
+    if params.knockoffs and not vertical:  # knockoffs need two rows for every column
+        of_one = next(iter(federation.tables.values())).columns
+        n_few += 2 * sum(len(column.categories) + 2 for column in of_one)
     few = sample_federation(federation, n_few, stands_for=federation.n_rows if vertical else None)
     own = federation.tables.get(federation.label_holder or "")
     n_kept = len(params.adjust)

@@ -20,7 +20,7 @@ from fedsift.errors import ParameterError, PolicyViolation
 from fedsift.maths.unit import to_integers
 from fedsift.methods.checks import check_class_number, check_row_count, check_setting
 from fedsift.methods.stepwise import messages
-from fedsift.methods.stepwise.columns import Design, make_design, remarks
+from fedsift.methods.stepwise.columns import Design, make_bins, make_design, remarks
 from fedsift.methods.stepwise.messages import Params
 from fedsift.protocol import MaskedArray, Network, PublicArray, handles
 from fedsift.protocol.policy import check_asked
@@ -57,13 +57,20 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
     def _design(self) -> Design:
         """Columns of its features in secret order."""
         if self._made is None:
-            smallest = self._params.min_class_size
-            self._made = make_design(self._table, self._n_rows, smallest, self._order)
             rng = np.random.default_rng(self._turn)
-            self._directions = self._made.directions(rng)
+            self._made = self._columns_made(rng)
+            self._directions = self._made.values[:, :0]
+            if not self._params.binned:
+                self._directions = self._made.directions(rng)
             knockoffs = self._params.knockoffs
             self._columns = self._made.with_knockoffs(rng) if knockoffs else self._made.values
         return self._made
+
+    def _columns_made(self, rng: np.random.Generator) -> Design:
+        table, params = self._table, self._params
+        if params.binned:
+            return make_bins(table, self._n_rows, params.smallest_bin, rng, self._order)
+        return make_design(table, self._n_rows, params.min_class_size, self._order)
 
     def _values(self) -> Floats:
         """All columns that can be selected, knockoffs behind the others."""
@@ -79,7 +86,10 @@ class FeatureHolder(Resumable, name="feature holder", signals=messages.SIGNALS):
         with self.clock("prepare"):
             design = self._design()
         assert self._directions is not None  # noqa: S101 - made with the design
-        return messages.Offer(PublicArray.of(design.widths), self._directions.shape[1])
+        widths = PublicArray.of(design.widths)
+        if self._params.binned:
+            return messages.OfferOfBins(widths, 0, PublicArray.of(design.sizes))
+        return messages.Offer(widths, self._directions.shape[1])
 
     @handles(messages.EncryptedLabels)
     async def multiply_labels(

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
+from fedsift.methods.stepwise.messages import Params
 from fedsift.protocol import MaskedArray, Message, PublicArray, message, messages_in
 from fedsift.protocol.resume import signals_between
 
@@ -102,6 +103,11 @@ class ColumnWanted(Message, frozen=True):
     column: int
 
 
+@message(flow=_DOWN, reveals="nothing: asks for the products of all columns")
+class PairsWanted(Message, frozen=True):
+    """Asks for the products of all columns with all; for knockoffs alone."""
+
+
 @message(
     flow=_UP,
     reveals="pooled-sizes: whether counts over all members lie between 1 and the minimum less 1",
@@ -145,6 +151,17 @@ class MaskedProducts(Message, frozen=True):
     sums: MaskedArray
 
 
+@message(
+    flow=_UP,
+    reveals="pooled-sums: products of all columns with all columns over all members; one member's "
+    "part is masked",
+)
+class MaskedPairs(Message, frozen=True):
+    """One member's products of all pairs of columns, under pairwise masks."""
+
+    sums: MaskedArray
+
+
 @message(flow=_DOWN, reveals="selection: which features were selected", about="member")
 class Chosen(Message, frozen=True):
     """The outcome: numbers of the selected features."""
@@ -155,7 +172,10 @@ class Chosen(Message, frozen=True):
 MESSAGES = (*messages_in(__name__), *SIGNALS.messages)
 
 
-def messages_used(min_class_size: int) -> tuple[type[Message], ...]:
-    """The messages a run with this minimum sends, for plan and policy."""
-    unused = () if min_class_size > 1 else (SizesWanted, LeaningWanted, HiddenCounts)
+def messages_used(params: Params) -> tuple[type[Message], ...]:
+    """The messages a run with these settings sends, for plan and policy."""
+    unused: set[type[Message]] = set()
+    if params.min_class_size <= 1:
+        unused |= {SizesWanted, LeaningWanted, HiddenCounts}
+    unused |= {ColumnWanted, MaskedProducts} if params.knockoffs else {PairsWanted, MaskedPairs}
     return tuple(cls for cls in messages_in(__name__) if cls not in unused)

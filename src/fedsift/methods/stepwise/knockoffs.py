@@ -11,19 +11,30 @@ the columns that win by chance.
 Across parties knockoffs do not go with columns quite as the columns do: a column that follows a
 cause at another party does so more closely than its knockoff. The search therefore matters:
 columns enter given those that are in, and a follower of a cause that is in has nothing to add.
+
+Whoever knows the products of all columns needs no rows. Products of fixed-X knockoffs with columns
+and with each other follow from those of the columns; what is random in their products with labels
+has a known distribution, given all that is known, and is drawn.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import wishart
 
+from fedsift.errors import ParameterError
 from fedsift.methods.stepwise.forward import ForwardSearch
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 _FIRM = 1e-3
+
+_LEAST_LEFT = 1e-6
+"""A column of which those before leave a smaller share has no knockoff and takes no part."""
 
 
 def make_knockoffs(values: Floats, rng: np.random.Generator) -> Floats:
@@ -59,6 +70,97 @@ def correlation_gap(correlations: Floats) -> float:
     return min(1.0, 2.0 * max(smallest, 0.0)) * (1.0 - 1e-6)
 
 
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Products of columns of length 1 over all rows, around all means that were taken off.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n_columns, n_columns)
+    label_products : ndarray of shape (n_columns, n_labels)
+    label_gram : ndarray of shape (n_labels, n_labels)
+    n_free : int
+        Rows, less the means.
+    """
+
+    gram: Floats
+    label_products: Floats
+    label_gram: Floats
+    n_free: int
+
+    def with_knockoffs(self, forced: Flags, rng: np.random.Generator) -> tuple[Moments, Floats]:
+        """The same of all columns and a knockoff of each, and the squared lengths of both.
+
+        Columns that are forced in, or that those before them make up, have no knockoffs; the
+        latter have length 0, too.
+
+        Parameters
+        ----------
+        forced : ndarray of bool of shape (n_columns,)
+        rng : Generator
+            Private: whoever knows its state can tell columns from knockoffs.
+        """
+        usable = independent(self.gram, forced)
+        inside, made = np.flatnonzero(usable & forced), np.flatnonzero(usable & ~forced)
+        n_rest = self.n_free - len(inside) - len(made)
+        n_labels = len(self.label_gram)
+        if n_rest < len(made) + n_labels:
+            _refuse_few_rows(self.n_free, len(inside) + 2 * len(made) + n_labels)
+        own, given = self.gram[np.ix_(made, made)], self.gram[np.ix_(made, inside)]
+        weights = np.linalg.solve(self.gram[np.ix_(inside, inside)], given.T).T
+        left = own - weights @ given.T
+        scale = np.sqrt(np.diag(left))
+        gaps = correlation_gap(left / scale[:, None] / scale) * scale**2
+        kept = gaps[:, None] * np.linalg.inv(left)
+        # What labels have beyond all columns lies in a direction that no knockoff knows.
+        labels = self.label_products[made] - weights @ self.label_products[inside]
+        rest = self.label_gram - _fitted(self.gram, self.label_products, usable)
+        noise = _root(2 * np.diag(gaps) - kept * gaps)
+        drawn = noise @ _part_of_frame(len(made), n_labels, n_rest, rng) @ _root(rest).T
+        both, like = np.tile(self.gram, (2, 2)), np.zeros(len(self.gram))
+        like[made] = gaps
+        n_columns = len(like)
+        both[:n_columns, n_columns:] -= np.diag(like)
+        both[n_columns:, :n_columns] -= np.diag(like)
+        theirs = self.label_products.copy()
+        theirs[made] += drawn - kept @ labels
+        lengths = np.concatenate([usable, usable & ~forced]).astype(np.float64)
+        products = np.concatenate([self.label_products, theirs])
+        return Moments(both, products, self.label_gram, self.n_free), lengths
+
+
+def independent(gram: Floats, first: Flags) -> Flags:
+    """Columns of which those before leave something; these come first."""
+    left, usable = gram.copy(), np.zeros(len(gram), dtype=np.bool_)
+    for column in np.argsort(~first, kind="stable"):
+        if left[column, column] > _LEAST_LEFT:
+            usable[column] = True
+            left -= np.outer(left[column], left[column]) / left[column, column]
+    return usable
+
+
+def _refuse_few_rows(found: int, needed: int) -> None:
+    raise ParameterError(
+        f'n_features_to_select="fdr" with {found} rows, less a mean for each party.',
+        f"Knockoffs of these columns need {needed}: two for every column, and one for every label.",
+        'Use "auto" or a number, or fewer columns.',
+    )
+
+
+def _fitted(gram: Floats, products: Floats, usable: Flags) -> Floats:
+    """Products of what the columns explain of the labels."""
+    own = products[usable]
+    return np.asarray(own.T @ np.linalg.solve(gram[np.ix_(usable, usable)], own))
+
+
+def _part_of_frame(n_rows: int, n_columns: int, size: int, rng: np.random.Generator) -> Floats:
+    """The first rows of orthonormal columns of this size, drawn at random."""
+    first = rng.standard_normal((n_rows, n_columns))
+    others = wishart.rvs(size - n_rows, np.eye(n_columns), random_state=rng)
+    values, vectors = np.linalg.eigh(first.T @ first + np.reshape(others, (n_columns,) * 2))
+    return np.asarray(first @ (vectors / np.sqrt(values)) @ vectors.T)
+
+
 def _shrunk(correlations: Floats, n_rows: int) -> Floats:
     """Correlations drawn to zero where rows are few, and always a little."""
     share = min(1.0, max(_FIRM, len(correlations) / max(n_rows, 1) - 0.5))
@@ -68,6 +170,22 @@ def _shrunk(correlations: Floats, n_rows: int) -> Floats:
 def _root(matrix: Floats) -> Floats:
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def search_with_knockoffs(
+    moments: Moments, forced: Flags, n_means: int, rng: np.random.Generator
+) -> tuple[ForwardSearch, Floats]:
+    """A search that is about to begin, and products of columns and knockoffs with all."""
+    both, lengths = moments.with_knockoffs(forced, rng)
+    search = ForwardSearch(
+        both.label_products,
+        lengths,
+        moments.n_free + n_means,
+        ridge=0.0,
+        n_means=n_means,
+        label_gram=both.label_gram,
+    )
+    return search, both.gram
 
 
 def goes_on(search: ForwardSearch, rate: float) -> bool:

@@ -16,12 +16,17 @@ owner encrypts it under *its own* key. Every other party adds a mask to each pro
 sealed, so that the owner opens uniform numbers; it hands them to the label holder, to whom the
 others hand their masks.
 
+With ``criterion="mrmr"`` columns are bins of features. Their sizes are told, so that products are
+counts (:mod:`.binned`), and a feature enters bin by bin, but for the last one.
+
 Who learns what
   feature holder  number of rows and classes, which of its columns were selected and when, and
                   whose columns were selected.
   label holder    per unnamed column its means per class (or its product with a label of numbers),
                   correlations with the label holder's own columns and with every selected column,
-                  and with ``auto`` products with shuffled labels, to few digits.
+                  and with ``auto`` products with shuffled labels, to few digits. With ``mrmr``
+                  sizes of unnamed bins, and with them counts of two bins, where policies name
+                  ``bin-counts``.
                   Products with numbers that the label holder makes up, whose digits could name
                   rows, only where policies name ``numeric-scores``.
 
@@ -56,7 +61,16 @@ from fedsift.data.target import Target
 from fedsift.errors import BadFrame, PartyFailed
 from fedsift.maths.unit import to_integers
 from fedsift.methods.stepwise import messages
-from fedsift.methods.stepwise.columns import label_columns, make_design, remarks, shuffle_rows
+from fedsift.methods.stepwise.binned import BinnedSearch, BinnedSelection
+from fedsift.methods.stepwise.columns import (
+    Design,
+    label_bins,
+    label_columns,
+    make_bins,
+    make_design,
+    remarks,
+    shuffle_rows,
+)
 from fedsift.methods.stepwise.feature_holder import FeatureHolder, secret_source
 from fedsift.methods.stepwise.forward import ForwardSearch
 from fedsift.methods.stepwise.messages import MASK_LIMBS, VALUE_BITS, Params
@@ -92,12 +106,21 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         self.keep_checkpoints(checkpoints, party, params, table, target)
         self._party, self._table, self._params = party, table, params
         self._n_rows, self._target = n_rows, target
-        self._own = make_design(table, target.n_rows, params.min_class_size, needed=params.adjust)
         self._turn = int(secret_source(params.seed, party).integers(2**63))
+        if params.binned:
+            self._target = label_bins(target, params.smallest_bin)
+        self._own = self._columns_made()
         self._labels: Floats | None = None
         # What was opened so far: nothing of it is asked for a second time.
         self._opened: dict[str, dict[str, Floats]] = {"labels": {}, "shuffles": {}, "own": {}}
         self._grams: list[Floats] = []
+
+    def _columns_made(self) -> Design:
+        params, n_rows = self._params, self._target.n_rows
+        if params.binned:
+            rng = np.random.default_rng(self._turn)
+            return make_bins(self._table, n_rows, params.smallest_bin, rng)
+        return make_design(self._table, n_rows, params.min_class_size, needed=params.adjust)
 
     async def drive(self, net: Network) -> Found:
         """Products with the labels and own columns, then one round for each selected column."""
@@ -120,12 +143,22 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         if not parties:
             return {}
         hello = messages.Introduction(self._n_rows, self._params.criterion)
-        replies = await net.ask("feature holder", hello, messages.Offer)
+        kind = messages.OfferOfBins if self._params.binned else messages.Offer
+        replies = await net.ask("feature holder", hello, kind)
         for party, offer in zip(parties, replies, strict=True):
-            widths = offer.widths.array()
-            if widths.ndim != 1 or (widths < 0).any() or offer.n_directions < 0:
+            if not self._fits(offer):
                 raise PartyFailed(party, "Introduction", 1, "its numbers of columns do not fit")
         return dict(zip(parties, replies, strict=True))
+
+    def _fits(self, offer: messages.Offer) -> bool:
+        widths = offer.widths.array()
+        if widths.ndim != 1 or (widths < 0).any() or offer.n_directions < 0:
+            return False
+        if not isinstance(offer, messages.OfferOfBins):
+            return True
+        sizes = offer.sizes.array()
+        fits = sizes.shape == (int(widths.sum()),) and offer.n_directions == 0
+        return bool(fits and (sizes > 0).all() and (sizes < self._n_rows).all())
 
     async def _round_zero(self, offers: Mapping[str, messages.Offer], net: Network) -> None:
         """What does not depend on the selection."""
@@ -222,6 +255,8 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         of_labels = dict(self._opened["labels"])
         if self._own.n_columns:
             of_labels[self._party] = self._columns.T @ labels
+        if params.binned:
+            return self._binned_selection(offers, features, of_labels)
         shuffled = None
         if n_copies:
             copies = self._stacked(self._opened["shuffles"], widths, n_copies * labels.shape[1])
@@ -233,12 +268,26 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
             shuffled=shuffled,
             ridge=0.0 if params.knockoffs else params.ridge,
         )
-        for column in range(self._own.n_columns):
-            if features.is_kept(column):
-                search.add(column, self._own_gram(column, widths), forced=True)
+        for column in features.kept_columns():
+            search.add(column, self._own_gram(column, widths), forced=True)
         if params.knockoffs:
             return KnockoffSelection(search, features, params.fdr)
         return Selection(search, features, params.n_features_to_select, params.level, n_copies)
+
+    def _binned_selection(
+        self,
+        offers: Mapping[str, messages.Offer],
+        features: Features,
+        of_labels: Mapping[str, Floats],
+    ) -> Selection:
+        labels = self._ready()
+        told = (o.sizes.array() for o in offers.values() if isinstance(o, messages.OfferOfBins))
+        products = self._stacked(of_labels, features.widths, labels.shape[1])
+        sizes = np.concatenate([self._own.sizes, *told])
+        search = BinnedSearch(features, sizes, products, labels, self._target.codes)
+        for column in features.kept_columns():
+            search.add(column, self._own_gram(column, features.widths), forced=True)
+        return BinnedSelection(search, features, int(self._params.n_features_to_select))
 
     def _norms(self, features: Features) -> Floats:
         """Squared lengths of columns, and of knockoffs; of columns that are kept there are none."""
@@ -295,8 +344,10 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
                     await self.done(net)
                 gram, rounds = self._grams[rounds], rounds + 1
             step = selection.search.add(column, gram)
-            name = f"unnamed column {len(selection.search.selected)}"
-            self.note(step="add", party=party, feature=name, score=step.statistic)
+            if step is not None:  # the last bin of a feature, or a column of its own
+                name = f"unnamed column {len(selection.search.selected)}"
+                score = step if isinstance(step, float) else step.statistic
+                self.note(step="add", party=party, feature=name, score=score)
 
     async def _products_with(
         self,
@@ -361,6 +412,7 @@ class LabelHolder(ResumableDriver, name="label holder", signals=messages.SIGNALS
         """Go on after the last selected column; keys are made anew."""
         self._opened, self._grams = saved["opened"], list(saved["grams"])
         self._turn = saved["turn"]
+        self._own = self._columns_made()
 
     def facts(self) -> dict[str, Any]:
         """What this party knows of its own columns."""

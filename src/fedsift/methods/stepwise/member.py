@@ -98,12 +98,24 @@ class Member(Resumable, name="member", signals=messages.SIGNALS):
         course, n_kept = self._walked(), int(self._agreed.kept.sum())
         due = isinstance(course.request, Give) and self._answered == course.step
         fits = 0 <= ask.column < n_kept and ask.column not in self._columns_told
-        if not due or not fits or ask.round != len(self._columns_told):
+        if self._params.knockoffs or not due or not fits or ask.round != len(self._columns_told):
             raise not_due(f"column {ask.column}")
         self._columns_told.append(ask.column)
         values = self._rows.products_with(ask.column, self._agreed)
         context = f"column {ask.column} in round {ask.round} of {course.context}"
         return messages.MaskedProducts(MaskedArray.of(self._sums.give(values, context)))
+
+    @handles(messages.PairsWanted)
+    async def all_products(self, ask: messages.PairsWanted, net: Network) -> messages.MaskedPairs:
+        """Products of all columns with all, once, after the labels; only for knockoffs."""
+        course = self._walked()
+        due = isinstance(course.request, Give) and self._answered == course.step
+        if not due or not self._params.knockoffs or self._columns_told:
+            raise not_due("all products")
+        self._columns_told.append(-1)
+        values = self._rows.products_of_pairs(self._agreed)
+        context = f"all products of {course.context}"
+        return messages.MaskedPairs(MaskedArray.of(self._sums.give(values, context)))
 
     @handles(messages.Chosen)
     async def choose(self, told: messages.Chosen, net: Network) -> None:

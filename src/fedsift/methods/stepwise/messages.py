@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fedsift.crypto.columns.api import STATISTICAL_BITS, ColumnSpec
 from fedsift.crypto.wire import Ciphertexts, PublicKeys
+from fedsift.methods.base import number_or_auto
 from fedsift.protocol import MaskedArray, Message, PublicArray, message, messages_in
 from fedsift.protocol.resume import signals_between
 
@@ -29,6 +30,9 @@ AUTO = "auto"
 
 FDR = "fdr"
 
+MRMR = "mrmr"
+"""The criterion that counts rows of bins."""
+
 ALL = "all"
 """In place of a party: what is found holds for all members."""
 
@@ -45,6 +49,8 @@ class Params:
     security_bits : int
     min_class_size : int
         Rows that share a class, or the squared length of a column, at least.
+    min_bin_size : int
+        Rows of a bin at least, where columns are bins.
     numeric_label : bool
         The label has numbers: products with it have a kind of their own.
     own_columns : bool
@@ -69,6 +75,7 @@ class Params:
     scheme: str = "bgv"
     security_bits: int = 128
     min_class_size: int = 1
+    min_bin_size: int = 1
     numeric_label: bool = False
     own_columns: bool = True
     level: float = 0.05
@@ -86,6 +93,16 @@ class Params:
         """Whether every column has a knockoff."""
         return self.n_features_to_select == FDR
 
+    @property
+    def binned(self) -> bool:
+        """Whether columns are bins."""
+        return self.criterion == MRMR
+
+    @property
+    def smallest_bin(self) -> int:
+        """Rows of a bin at least: it is multiplied with others, as a class is."""
+        return max(self.min_bin_size, self.min_class_size)
+
     def most_products(self, n_rows: int) -> int:
         """Products per column with own columns and shuffled labels; of any class size, any number.
 
@@ -100,6 +117,16 @@ class Params:
         most = (self.most_products(n_rows) - n_own) // max(n_contrasts, 1)
         copies = min(self.n_shuffles, most)
         return copies if (copies + 1) * self.level >= 1 else 0
+
+
+def number_wanted(given: int | float | str, n_candidates: int) -> int | str:
+    """How many features to add; nothing where there is nothing to add."""
+    if n_candidates == 0:
+        return 0
+    if given == FDR:
+        return FDR
+    number = number_or_auto(given, n_candidates)
+    return AUTO if number is None else number
 
 
 _DOWN, _UP = "label holder -> feature holder", "feature holder -> label holder"
@@ -123,6 +150,19 @@ class Offer(Message, frozen=True):
 
     widths: PublicArray
     n_directions: int
+
+
+@message(
+    flow=_UP,
+    reveals="bin-counts: number of features, and of rows in each bin of each unnamed one; with it, "
+    "products with classes and with bins are counts of rows in both, of which single ones can be "
+    "small",
+    optional=True,
+)
+class OfferOfBins(Offer, frozen=True):
+    """As :class:`Offer`, with the sizes of bins; only for ``criterion="mrmr"``."""
+
+    sizes: PublicArray
 
 
 @message(
@@ -328,6 +368,7 @@ def messages_used(params: Params, n_holders: int) -> tuple[type[Message], ...]:
         unused.update(_SHUFFLED)
     if not params.own_columns:
         unused |= {EncryptedOwn, OwnProducts}
+    unused.add(Offer if params.binned else OfferOfBins)
     if n_holders < 2:
         unused |= {EncryptedColumn, HiddenProducts, MasksWanted, Masks}
     return tuple(cls for cls in messages_in(__name__) if cls not in unused)

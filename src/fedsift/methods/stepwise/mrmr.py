@@ -4,11 +4,13 @@
 
 The criterion of a candidate is its mutual information with the label, less the mean of its mutual
 information with the columns selected so far (mRMR, difference form). Both come from tables of two
-columns at a time, as the encrypted ``mi`` filter makes them: the owner of the column selected last
-takes the place of the label holder. CMIM and JMI need tables of three columns, which it does not.
+columns at a time, which products of bins with bins say: the owner of the column selected last
+has it multiplied as any other column. CMIM and JMI need tables of three columns, which it does not.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +45,8 @@ class MrmrSearch:
         self._open = np.ones(len(self.relevance), dtype=np.bool_)
         self._n_in = 0
         self.selected: list[int] = []
+        self.entered: list[float] = []
+        """Criterion of each selected column when it was selected."""
 
     def exclude(self, columns: list[int]) -> None:
         """Take columns out of the choice."""
@@ -65,6 +69,9 @@ class MrmrSearch:
 
     def add(self, column: int, information: npt.ArrayLike, *, forced: bool = False) -> None:
         """Take a column in, with its mutual information with every column."""
+        if not forced:
+            self.selected.append(column)
+            self.entered.append(float(self.criterion()[column]))
         shared = np.maximum(np.asarray(information, dtype=np.float64), 0.0)
         self._redundancy += shared
         closer = shared > self._closest
@@ -72,13 +79,22 @@ class MrmrSearch:
         self._closest_to[closer] = column
         self._open[column] = False
         self._n_in += 1
-        if not forced:
-            self.selected.append(column)
+
+
+def search_open(
+    binned: Codes, labels: Codes, n_select: int, forced: Sequence[int] = ()
+) -> MrmrSearch:
+    """The same search over columns that are all in one place; constants are not selected."""
+    search = MrmrSearch(mutual_information(joint_counts(binned, labels)))
+    search.exclude(np.flatnonzero(np.ptp(binned, axis=0) == 0).tolist())
+    for column in forced:
+        shared = mutual_information(joint_counts(binned, binned[:, column]))
+        search.add(column, shared, forced=True)
+    while len(search.selected) < n_select and (best := search.best()) is not None:
+        search.add(best, mutual_information(joint_counts(binned, binned[:, best])))
+    return search
 
 
 def select_open(binned: Codes, labels: Codes, n_select: int) -> list[int]:
-    """The same selection from columns that are all in one place."""
-    search = MrmrSearch(mutual_information(joint_counts(binned, labels)))
-    while len(search.selected) < n_select and (best := search.best()) is not None:
-        search.add(best, mutual_information(joint_counts(binned, binned[:, best])))
-    return search.selected
+    """Only what is selected, in order."""
+    return search_open(binned, labels, n_select).selected

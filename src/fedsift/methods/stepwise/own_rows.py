@@ -183,6 +183,12 @@ class OwnRows:
         columns = self.scaled(agreed)
         return as_integers(columns.T @ columns[:, column])
 
+    def products_of_pairs(self, agreed: Agreed) -> Integers:
+        """Products of the columns that are kept with those before them, and with themselves."""
+        columns = self.scaled(agreed)
+        gram = columns.T @ columns
+        return as_integers(gram[np.tril_indices(len(gram))])
+
     def scaled(self, agreed: Agreed) -> Floats:
         """Columns that are kept, with length 1 over all members."""
         lengths = agreed.lengths[:-1][agreed.kept]
@@ -231,6 +237,13 @@ def centred(values: Floats) -> Floats:
 def as_integers(products: Floats) -> Integers:
     """Fixed point; products of columns of length 1 are at most 1."""
     return np.rint(np.ldexp(products, PRODUCT_BITS)).astype(np.int64)
+
+
+def as_gram(totals: Floats, n_columns: int) -> Floats:
+    """Products of all columns with all, from those with the columns before them."""
+    gram = np.zeros((n_columns, n_columns))
+    gram[np.tril_indices(n_columns)] = totals
+    return np.asarray(gram + np.tril(gram, -1).T)
 
 
 def as_products(totals: list[int]) -> Floats:

@@ -20,8 +20,7 @@ PARAMETERS = {
     "n_features_to_select": N_FEATURES.but(
         "How many features to add: a number, or a share of those that can be added. ``auto`` stops "
         "when shuffled labels explain as much in one of twenty tries. ``fdr`` keeps features that "
-        "enter before made-up columns like them, so that at most a share of ``fdr`` is false; for "
-        "parties with different columns.",
+        "enter before made-up columns like them, so that at most a share of ``fdr`` is false.",
         accepts=(accept_words("auto", "fdr"), accept_whole(), accept_share()),
     ),
     "fdr": Parameter(
@@ -31,8 +30,14 @@ PARAMETERS = {
     ),
     "criterion": Parameter(
         "``partial`` takes the feature with the largest partial F statistic (of classes: Wilks' "
-        "lambda), given all that were taken before.",
-        accept_words("partial"),
+        "lambda), given all that were taken before. ``mrmr`` takes the one with the largest mutual "
+        "information with the label, less the mean of those with features taken before, of numbers "
+        "in five bins; it needs a number of features, and parties with different columns.",
+        accept_words("partial", "mrmr"),
+    ),
+    "min_bin_size": Parameter(
+        'Rows of a bin at least, with ``criterion="mrmr"``; smaller ones are merged.',
+        accept_whole(),
     ),
     "ridge": Parameter(
         "0 compares partial statistics as they are, large numbers compare features one by one; in "

@@ -11,14 +11,28 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsift.data import Federation
-from fedsift.methods.base import number_or_auto
-from fedsift.methods.stepwise.columns import label_columns, make_design, shuffle_rows
+from fedsift.methods.stepwise.columns import (
+    bin_codes,
+    label_bins,
+    label_columns,
+    make_design,
+    shuffle_rows,
+)
 from fedsift.methods.stepwise.coordinator import for_parties
+from fedsift.methods.stepwise.feature_holder import secret_source
 from fedsift.methods.stepwise.forward import ForwardSearch
+from fedsift.methods.stepwise.knockoffs import Moments
 from fedsift.methods.stepwise.member import copies_of
-from fedsift.methods.stepwise.messages import ALL, AUTO, Params
+from fedsift.methods.stepwise.messages import ALL, Params, number_wanted
+from fedsift.methods.stepwise.mrmr import MrmrSearch, search_open
 from fedsift.methods.stepwise.own_rows import OwnRows
-from fedsift.methods.stepwise.selection import Features, Found, Selection
+from fedsift.methods.stepwise.selection import (
+    Features,
+    Found,
+    KnockoffSelection,
+    Selection,
+    select_true,
+)
 from fedsift.protocol.policy import SMALLEST_CLASS
 
 Floats = npt.NDArray[np.float64]
@@ -38,6 +52,14 @@ def search_pooled(
         p: make_design(t, federation.n_rows, params.min_class_size) for p, t in ordered.items()
     }
     columns = np.concatenate([design.values for design in designs.values()], axis=1)
+    features = Features({p: d.widths for p, d in designs.items()}, {holder: kept})
+    lengths = np.ones(columns.shape[1])
+    if params.knockoffs:
+        rng = np.random.default_rng(params.seed)
+        made = [design.with_knockoffs(rng)[:, design.n_columns :] for design in designs.values()]
+        columns = np.concatenate([columns, *made], axis=1)
+        lengths = np.tile(lengths, 2)
+        lengths[len(lengths) // 2 :][features.kept_columns()] = 0.0
     labels = label_columns(target)
     n_own = designs[holder].n_columns if holder in designs else 0
     n_copies = params.copies(federation.n_rows, n_own, labels.shape[1])
@@ -47,14 +69,32 @@ def search_pooled(
         shuffled = (columns.T @ copies).reshape(columns.shape[1], n_copies, -1).transpose(1, 0, 2)
     search = ForwardSearch(
         columns.T @ labels,
-        np.ones(columns.shape[1]),
+        lengths,
         federation.n_rows,
         shuffled=shuffled,
-        ridge=params.ridge,
+        ridge=0.0 if params.knockoffs else params.ridge,
     )
-    features = Features({p: d.widths for p, d in designs.items()}, {holder: kept})
+    if params.knockoffs:
+        return _search(KnockoffSelection(search, features, params.fdr), columns.T @ columns)
     selection = Selection(search, features, params.n_features_to_select, params.level, n_copies)
-    return _search(selection, columns)
+    return _search(selection, columns.T @ columns)
+
+
+def search_bins(
+    federation: Federation, params: Params, kept: frozenset[int] = frozenset()
+) -> tuple[list[tuple[str, int]], MrmrSearch]:
+    """The search of a vertical run by counts of rows, and whose features its numbers stand for."""
+    tables, holder, target = federation.tables, federation.label_holder, federation.target
+    assert holder is not None and target is not None  # noqa: S101, PT018 - it has a label
+    names, codes = [], []
+    for party in sorted(tables, key=lambda p: p != holder):
+        for number, column in enumerate(tables[party].columns):
+            names.append((party, number))
+            codes.append(bin_codes(column, params.smallest_bin))
+    labels = label_bins(target, params.smallest_bin).codes
+    forced = [place for place, (p, f) in enumerate(names) if p == holder and f in kept]
+    wanted = int(params.n_features_to_select)
+    return names, search_open(np.stack(codes, axis=1), labels, wanted, forced)
 
 
 def search_rows(
@@ -75,6 +115,14 @@ def search_rows(
     few = np.minimum(counts, len(columns) - counts)
     kept[sites[0].schema.counted] &= few >= smallest
     columns = columns[:, kept] / np.sqrt(lengths[kept])
+    by_feature = np.add.reduceat(kept, np.cumsum(widths) - widths).astype(np.int64)
+    features = Features({ALL: by_feature}, {ALL: forced})
+    if params.knockoffs:
+        moments = Moments(
+            columns.T @ columns, columns.T @ labels, labels.T @ labels, len(columns) - len(sites)
+        )
+        source = secret_source(params.seed, "coordinator")
+        return _search(*select_true(moments, features, len(sites), params.fdr, source))
     rng = np.random.default_rng(params.seed)
     n_copies = copies_of(params)
     copies = [
@@ -90,28 +138,24 @@ def search_rows(
         n_means=len(sites),
         label_gram=labels.T @ labels,
     )
-    by_feature = np.add.reduceat(kept, np.cumsum(widths) - widths).astype(np.int64)
-    features = Features({ALL: by_feature}, {ALL: forced})
-    return _search(
-        Selection(search, features, params.n_features_to_select, params.level, n_copies), columns
-    )
+    selection = Selection(search, features, params.n_features_to_select, params.level, n_copies)
+    return _search(selection, columns.T @ columns)
 
 
-def _search(selection: Selection, columns: Floats) -> Found:
-    """Take in what is kept, then go on to the end."""
+def _search(selection: Selection, gram: Floats) -> Found:
+    """Take in what is kept, then go on to the end; products are of all columns with all."""
     search = selection.search
-    for column in range(columns.shape[1]):
-        if selection.features.is_kept(column):
-            search.add(column, columns.T @ columns[:, column], forced=True)
+    for column in selection.features.kept_columns():
+        search.add(column, gram[column], forced=True)
     while (best := selection.next_column()) is not None:
-        search.add(best, columns.T @ columns[:, best])
+        search.add(best, gram[best])
     return selection.finish()
 
 
 def select_pooled(
     federation: Federation, given: Mapping[str, Any], seed: int
 ) -> npt.NDArray[np.bool_]:
-    """The same features, selected in the open; shuffled labels are others."""
+    """The same features, selected in the open; shuffled labels and knockoffs are others."""
     holder, rows = federation.label_holder, federation.setting == "horizontal"
     holder = federation.parties[0] if rows else holder
     own = federation.tables[holder].feature_names if holder in federation.tables else ()
@@ -119,20 +163,27 @@ def select_pooled(
     names = own if given["keep_own"] and not rows else [str(name) for name in adjust]
     kept = frozenset(own.index(name) for name in names)
     n_candidates = federation.n_features - len(kept)
-    wanted = number_or_auto(given["n_features_to_select"], n_candidates) if n_candidates else 0
     params = Params(
-        n_features_to_select=AUTO if wanted is None else wanted,
+        n_features_to_select=number_wanted(given["n_features_to_select"], n_candidates),
         ridge=given["ridge"],
+        fdr=given["fdr"],
+        criterion=given["criterion"],
+        min_bin_size=given["min_bin_size"],
         min_class_size=SMALLEST_CLASS,
         seed=seed,
     )
     if rows:
-        found = for_parties(search_rows(federation, params, kept), federation.parties)
+        selected = for_parties(search_rows(federation, params, kept), federation.parties).selected
+    elif params.binned:
+        names_of, search = search_bins(federation, params, kept)
+        selected = {p: tuple(kept) if p == holder else () for p in federation.tables}
+        for party, feature in map(names_of.__getitem__, search.selected):
+            selected[party] += (feature,)
     else:
-        found = search_pooled(federation, params, kept)
+        selected = search_pooled(federation, params, kept).selected
     return federation.original_support(
         {
             party: [federation.tables[party].feature_names[i] for i in chosen]
-            for party, chosen in found.selected.items()
+            for party, chosen in selected.items()
         }
     )

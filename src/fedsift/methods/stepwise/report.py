@@ -46,7 +46,8 @@ def explain_cut(result: SelectionResult) -> str:
 
 TEXTS = ReportTexts(
     score="the partial F statistic: what the feature explains beyond those selected before it, "
-    "over what is left; of features that are not selected, at the end",
+    "over what is left; of features that are not selected, at the end. With ``mrmr``, the mutual "
+    "information with the label less the mean of those with features selected before",
     no_errors="Every feature has a p-value instead.",
     course="One feature after the other is added, by what it explains beyond those before it. The "
     "gain of a participant is what all its columns together add to those that were there from the "

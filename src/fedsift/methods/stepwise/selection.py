@@ -18,7 +18,13 @@ import numpy.typing as npt
 
 from fedsift.maths import multiple_testing
 from fedsift.methods.stepwise.forward import ForwardSearch
-from fedsift.methods.stepwise.knockoffs import entry_differences, goes_on, kept_at
+from fedsift.methods.stepwise.knockoffs import (
+    Moments,
+    entry_differences,
+    goes_on,
+    kept_at,
+    search_with_knockoffs,
+)
 from fedsift.methods.stepwise.messages import AUTO, FDR
 
 Floats = npt.NDArray[np.float64]
@@ -57,6 +63,10 @@ class Features:
         """Whether a column is in from the start."""
         party, feature = self.owners[column]
         return feature in self.kept.get(party, ())
+
+    def kept_columns(self) -> list[int]:
+        """Columns that are in from the start."""
+        return [column for column in range(len(self.owners)) if self.is_kept(column)]
 
     def place_of(self, column: int) -> tuple[str, int]:
         """The party of a column of a search, and its number there; knockoffs come last."""
@@ -244,6 +254,15 @@ class KnockoffSelection(Selection):
         kept = kept_at(entry_differences(self.search), self._rate)
         chosen = self.search.selected
         return [c for c in chosen if c < len(kept) and kept[c]]
+
+
+def select_true(
+    moments: Moments, features: Features, n_means: int, rate: float, rng: np.random.Generator
+) -> tuple[KnockoffSelection, Floats]:
+    """A selection with knockoffs that are made of moments, and products of all with all."""
+    forced = np.isin(np.arange(len(moments.gram)), features.kept_columns())
+    search, pairs = search_with_knockoffs(moments, forced, n_means, rng)
+    return KnockoffSelection(search, features, rate), pairs
 
 
 def _of_features(values: Floats, widths: Integers, best: Any, nothing: float) -> Floats:

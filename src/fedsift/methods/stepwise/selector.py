@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fedsift.data.federation import local_only
 from fedsift.errors import ParameterError
-from fedsift.methods.base import MethodSelector, number_or_auto, params_of
+from fedsift.methods.base import MethodSelector, params_of
 from fedsift.methods.checks import ResultNeeds, SetupNeeds, class_minimum
 from fedsift.methods.execution import (
     build_result,
@@ -22,7 +22,7 @@ from fedsift.methods.stepwise import (
     label_holder,
     messages,
 )
-from fedsift.methods.stepwise.messages import ALL, AUTO, FDR, Params
+from fedsift.methods.stepwise.messages import ALL, MRMR, Params, number_wanted
 from fedsift.methods.stepwise.report import name_steps
 from fedsift.privacy.draws import private_seed
 
@@ -71,6 +71,7 @@ class StepwiseSelector(MethodSelector, method=METHOD):
         *,
         n_features_to_select="auto",
         criterion="partial",
+        min_bin_size=5,
         ridge=None,
         keep_own=True,
         adjust=(),
@@ -84,6 +85,7 @@ class StepwiseSelector(MethodSelector, method=METHOD):
     ):
         self.n_features_to_select = n_features_to_select
         self.criterion = criterion
+        self.min_bin_size = min_bin_size
         self.ridge = ridge
         self.keep_own = keep_own
         self.adjust = adjust
@@ -129,26 +131,22 @@ class StepwiseSelector(MethodSelector, method=METHOD):
         params = params_of(
             Params,
             given | {"adjust": adjust},
-            n_features_to_select=_wanted(
+            n_features_to_select=number_wanted(
                 given["n_features_to_select"], federation.n_features - n_kept
             ),
             scheme=self._scheme(),
             min_class_size=class_minimum(policies, federation),
-            numeric_label=any(
+            numeric_label=given["criterion"] != MRMR
+            and any(
                 target is not None and target.kind == "numbers"
                 for target in (federation.target, *federation.targets.values())
             ),
             own_columns=own is not None,
             seed=private_seed(self._seed(), simulated=simulated),
         )
+        _check_criterion(params, vertical=vertical)
         if vertical:
             return self._prepare_vertical(federation, params)
-        if params.knockoffs:
-            raise ParameterError(
-                'n_features_to_select="fdr" with parties that have different rows.',
-                "Knockoffs are made of all rows of a column, which one party has.",
-                'Use "auto" or a number.',
-            )
         return self._prepare_horizontal(federation, params)
 
     def _prepare_horizontal(self, federation, params):
@@ -165,7 +163,7 @@ class StepwiseSelector(MethodSelector, method=METHOD):
             params,
             coordinator.PROTOCOL,
             nodes,
-            horizontal_messages.messages_used(params.min_class_size),
+            horizontal_messages.messages_used(params),
             notes=(
                 "Sums travel under pairwise one-time masks; no homomorphic encryption is needed.",
             ),
@@ -195,6 +193,7 @@ class StepwiseSelector(MethodSelector, method=METHOD):
             label_holder.PROTOCOL,
             nodes,
             messages.messages_used(params, n_holders),
+            min_bin_size=params.min_bin_size if params.binned else None,
             notes=(self._encryption_note(params, "columns and labels"),),
         )
 
@@ -247,11 +246,20 @@ def _by_name(found, names):
     return more | name_ranking(found, names)
 
 
-def _wanted(given, n_candidates):
-    """How many features to add; nothing where there is nothing to add."""
-    if n_candidates == 0:
-        return 0
-    if given == FDR:
-        return FDR
-    number = number_or_auto(given, n_candidates)
-    return AUTO if number is None else number
+def _check_criterion(params, *, vertical):
+    """Counts of rows do not say where to stop, and need bins that one party makes."""
+    if not params.binned:
+        return
+    number = params.n_features_to_select
+    if isinstance(number, str):
+        raise ParameterError(
+            f'criterion="mrmr" with n_features_to_select="{number}".',
+            "Relevance less redundancy does not say where chance begins.",
+            "Give a number or a share, or use criterion='partial'.",
+        )
+    if not vertical:
+        raise ParameterError(
+            'criterion="mrmr" with parties that have different rows.',
+            "Each feature has to have bins of one party's making.",
+            "Use criterion='partial', or a filter with score='mi'.",
+        )
