@@ -49,7 +49,7 @@ def swap_keys(name, between=False):
 CHANGES = {
     "seeds": {"fedsift.privacy.draws": follow_seeds},
     "lie": {
-        "fedsift.jobs.setup": swap_keys("Coordinator"),
+        "fedsift.jobs.setup": swap_keys("SetupCoordinator"),
         "fedsift.methods.dcfs.coordinator": swap_keys("Coordinator"),
         "fedsift.methods.fedsdg.blind.label_holder": swap_keys("BlindLabelHolder"),
         "fedsift.methods.fedsdg.label_holder": swap_keys("LabelHolder"),
