@@ -101,6 +101,11 @@ def test_a_result_that_differs_ends_the_suite(tmp_path):
         other = msgspec.structs.replace(result, **changed)
         with pytest.raises(ProtocolError, match=f"'this' has another {what}"):
             runtime_jobs.refuse_difference("this", result, other)
+    runtime_jobs.refuse_difference(
+        "this", result, msgspec.structs.replace(result, scores={}), drawn=True
+    )
+    with pytest.raises(ProtocolError, match="'this' has another number of messages of each kind"):
+        runtime_jobs.refuse_difference("this", result, other, drawn=True)
 
 
 def test_no_kit_allows_the_echo(tmp_path):

@@ -295,6 +295,14 @@ def test_any_number_of_parties_fits_the_drawing(n_parties):
         assert 0 <= float(y) <= height - 34
 
 
+def test_values_too_far_apart_to_subtract_are_drawn():
+    drawn = charts.dots("far", [charts.Dot("a", -1.7e308, 1e308), charts.Dot("b", 1.7e308)], x="v")
+
+    assert drawn.count("<circle") == 2
+    assert "inf" not in drawn
+    assert "nan" not in drawn
+
+
 def test_a_chart_marks_what_just_missed_the_cut():
     drawn = course.ranking_chart(many(20))
     assert drawn.count("hollow") == 5

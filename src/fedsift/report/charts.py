@@ -190,6 +190,9 @@ def heat_map(
     return _figure(title, desc, parts, height, listed, note=note)
 
 
+_MOST_VALUE = 1e300
+
+
 class _Scale:
     """From values to places on the drawing."""
 
@@ -203,7 +206,7 @@ class _Scale:
     @classmethod
     def of(cls, values: Iterable[float], start: float, end: float, *, least: float = 0.0) -> _Scale:
         """Room for all values, ending at round numbers that are at least so far apart."""
-        known = list(values)
+        known = [_bounded(value) for value in values]
         low, high = min(known), max(known)
         if low == high:
             low, high = low - (abs(low) * 0.1 or 1), high + (abs(high) * 0.1 or 1)
@@ -212,7 +215,7 @@ class _Scale:
         return cls(*ends, start, end, least)
 
     def __call__(self, value: float) -> float:
-        share = (value - self.low) / (self.high - self.low)
+        share = (_bounded(value) - self.low) / (self.high - self.low)
         return self._start + share * (self._end - self._start)
 
     def ticks(self) -> list[float]:
@@ -220,6 +223,11 @@ class _Scale:
         step = max(_step(self.high - self.low), self._least)
         count = round((self.high - self.low) / step)
         return [round((self.low + i * step) / step) * step for i in range(count + 1)]
+
+
+def _bounded(value: float) -> float:
+    """A value whose distance from any other one is a number too."""
+    return max(-_MOST_VALUE, min(_MOST_VALUE, value))
 
 
 def _step(spread: float) -> float:
