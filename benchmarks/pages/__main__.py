@@ -10,6 +10,7 @@ import importlib
 NAMES = (
     *(
         "attacks",
+        "choose",
         "compare",
         "costs",
         "dcfs",

@@ -5,6 +5,7 @@
 Run ``python -m benchmarks.pages readme`` after ``make bench``; ``make bench-check`` compares the two.
 """
 
+from benchmarks.pages import interaction, stepwise
 from benchmarks.pages.writer import Page, load, table
 
 CASES = (
@@ -57,4 +58,10 @@ def methods(_: dict) -> str:
     return table(["method", "case", "seconds", "MB sent", "peak MiB"], rows)
 
 
-PAGE = Page("README.md", lambda: load("filters"), {"filters": filters, "methods": methods})
+def inline(_: dict) -> dict[str, str]:
+    """Figures of evidence pages that the questions at the top quote."""
+    quoted = stepwise.PAGE.inline(load("stepwise")), interaction.PAGE.inline(load("interaction"))
+    return {"lead": quoted[0]["lead_f"], "pure": quoted[1]["pure"]}
+
+
+PAGE = Page("README.md", lambda: load("filters"), {"filters": filters, "methods": methods}, inline)
