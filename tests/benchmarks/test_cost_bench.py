@@ -12,9 +12,9 @@ from fedsift.costs import Rates
 from fedsift.costs.rates import TYPICAL
 
 
-def test_ten_jobs_over_all_methods():
+def test_jobs_over_all_methods_of_the_papers():
     assert {"costs", "dp"} <= set(SUITES)
-    assert len(costs.JOBS) == 10
+    assert len(costs.JOBS) >= 10
     assert {job["method"] for job in costs.JOBS} == {
         "dcfs",
         "fedsdg",

@@ -72,7 +72,7 @@ CASES = {
         "vertical",
         ("RelevanceTerms", "PairTerms", "WeightTerms"),
         {"n_features_to_select": 4, "pair_start": 3},
-        {"measure": "paper"},
+        {"n_features_to_select": 3},
         exact=False,
     ),
     "stepwise": Case(

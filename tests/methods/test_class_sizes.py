@@ -203,9 +203,9 @@ class TestMembers:
         protocol = filters_horizontal.PROTOCOL
         outcome = run_local(protocol, nodes, keep_frames=True)
         replies = received(outcome, "coordinator", HiddenCounts, protocol=protocol)
-        n_counts = 2 + 2 * federation.n_features  # classes, and values of each by class
-        # Four comparisons of each, with a proof; two residues share a word.
-        assert [message.residues.shape for message in replies] == [(4 * n_counts,)] * 3
+        # Four comparisons of each class and one of the number of missing values, with a proof; two
+        # residues share a word.
+        assert [message.residues.shape for message in replies] == [(4 * 2 + 1,)] * 3
 
     def test_a_coordinator_that_skips_the_sizes_is_refused(self, monkeypatch):
         async def skip(self, course, net: Network):

@@ -45,16 +45,9 @@ def check_target(target: Target, smallest: int) -> None:
         )
 
 
-def check_own_column(name: str, values: npt.NDArray[np.float64], smallest: int) -> None:
-    """Refuse an own column that is compared with others' columns and marks single rows."""
-    if rows_with_variance(values) < smallest - _ROUNDING:
-        raise PolicyViolation(
-            f"One row carries more than a share of 1/{smallest} of the variance of the label "
-            f"owner's column {name!r}.",
-            f"The parties want at least {smallest} rows to share it (min_class_size): a column "
-            "that marks single rows makes interactions tell other parties' values in these rows.",
-            f"Leave the column out, cap extreme values, {_ACTION}",
-        )
+def has_few_rows(values: npt.NDArray[np.float64], smallest: int) -> bool:
+    """Whether fewer rows share the variance of a column that is compared with others' columns."""
+    return rows_with_variance(values) < smallest - _ROUNDING
 
 
 def check_rows(n_rows: int, smallest: int) -> None:

@@ -26,6 +26,7 @@ CLOSED_BY_DEFAULT = {
     "rare-class-pooled-f", "rare-class-pooled-chi2", "rare-class-pooled-gini",
     "rare-class-pooled-mi", "rare-class-pooled-iv", "rare-class-interaction",
     "rare-class-vfps", "rare-class-fedsdg", "rare-class-fpso",
+    "marked-column", "own-distances", "query-distances", "single-query",
     "label-digits", "marked-row", "marked-row-gini", "marked-row-chi2", "marked-row-pooled",
     "psi-size-probing", "row-difference", "count-difference",
     "budget-by-steps", "repeat-job", "replayed-job", "pair-probing", "half-probing",

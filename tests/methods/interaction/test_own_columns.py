@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import fedsift as fs
-from fedsift.errors import PolicyViolation
 
 ANY = fs.Policy(min_class_size=1, min_bin_size=1, min_security_bits=0)
 
@@ -21,14 +20,14 @@ def fit(own, **settings):
 
 
 @pytest.mark.parametrize("n_marked", [1, 4])
-def test_a_column_that_marks_fewer_rows_is_refused(n_marked):
+def test_a_column_that_marks_fewer_rows_takes_no_part(n_marked):
     own = (np.arange(80) < n_marked).astype(float)
-    with pytest.raises(PolicyViolation, match="label owner's column 'own'") as refused:
-        fit(own)
-    assert "Nothing was sent" in str(refused.value)
-    with pytest.raises(PolicyViolation):
-        fit(own, policy={"bank": ANY})  # the other party has not agreed
-    assert fit(own, policy=ANY).get_support().sum() == 2
+    for policy in (None, {"bank": ANY}):  # the other party has not agreed
+        selector = fit(own, policy=policy)
+        assert not selector.result_.selected["bank"]
+        assert np.isnan(selector.interaction_[0]).all()
+        assert any("1 features take no part" in text for text in selector.result_.warnings)
+    assert not np.isnan(fit(own, policy=ANY).interaction_[0]).all()
 
 
 @pytest.mark.parametrize("own", [np.arange(80) < 5, np.arange(80) ** 2, np.zeros(80)])

@@ -37,9 +37,9 @@ COLUMNS = {
     "mill": ["hours"],
 }
 WHOLE = (
-    ("vfps", PLAIN | {"n_participants": 3, "n_queries": 4}),
+    ("vfps", PLAIN | {"n_participants": 2, "n_queries": 4}),
     ("filter", PLAIN | {"n_features_to_select": 4}),
-    ("interaction", PLAIN | {"n_features_to_select": 3}),
+    ("interaction", PLAIN | {"n_features_to_select": 3, "pair_start": "none"}),
     ("train", NETWORK),
     ("predict", {"rows": "held-out", "share": 0.25}),
 )

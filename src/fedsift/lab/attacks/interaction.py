@@ -246,7 +246,8 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
             found, chance = traces(sealed, columns, 0)
             yield "cloud-columns", interaction.CLOUD, Trial(found, chance, *stage.told, name)
     ((party, owner),) = stage.roles(interaction.LabelOwner).items()
-    sizes = tuple(np.bincount(owner._codes).tolist())
+    codes = owner._vectors.codes
+    sizes = tuple(np.bincount(codes).tolist())
     params = owner._params
     if params.measure != "miw" or math.prod(n + 1 for n in sizes) > _MOST_TABLES:
         run.notes.append(f"{party}: too many tables to try, or another measure than miw.")
@@ -257,7 +258,7 @@ def attack_run(run: JobRun, stage: Stage) -> Iterator[Mounted]:
     for column in (c for table in tables for c in table.numeric_matrix().T):
         values = np.unique(column)
         if len(values) == 2 and np.isfinite(values).all():
-            ones = np.bincount(owner._codes, column == values[1], len(sizes)).astype(np.int64)
+            ones = np.bincount(codes, column == values[1], len(sizes)).astype(np.int64)
             chances.append(chance_of_naming(ones, sizes, released, params.noise_bits))
     if not chances:
         run.notes.append(f"{party}: no other party has a two-valued column to name the table of.")

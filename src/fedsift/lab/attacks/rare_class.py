@@ -221,6 +221,8 @@ def _from_weights(variant: str, seed: int) -> Trial:
                 found |= weights["shop"]
             elif "bank" in weights:
                 found[step["feature"]] = weights["bank"]["mark"]
+        if not found:  # the mark takes no part
+            return Trial(0.0, 0.0, *stage.told)
         told = np.array([found[str(f)] for f in range(_FEW_COLUMNS)])
         return Trial(alike(told, unit_columns(X)[0] ** 2), 0.0, *stage.told)
 

@@ -484,12 +484,17 @@ def build_nodes(
     n_rows: int,
     params: Params,
     checkpoints: Path | None = None,
+    smallest: int = 1,
 ) -> dict[str, Sequence[Role]]:
-    """One node per party and one for the cloud; the label owner may own features as well."""
+    """One node per party and one for the cloud; the label owner may own features as well.
+
+    Features of the label owner take no part if fewer than ``smallest`` rows share their variance.
+    """
     leader = make_role(LabelOwner, target, n_rows, params, label_owner, checkpoints)
     nodes: dict[str, Sequence[Role]] = {label_owner: (leader,)}
     for party, table in tables.items():
-        owner = make_role(FeatureOwner, table, params, checkpoints)
+        least = smallest if party == label_owner else 1
+        owner = make_role(FeatureOwner, table, params, checkpoints, least)
         nodes[party] = (*nodes.get(party, ()), owner)
     nodes[CLOUD] = (CloudServer(params, CLOUD, checkpoints),)
     return nodes

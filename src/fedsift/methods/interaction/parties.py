@@ -19,7 +19,7 @@ from fedsift.crypto.wire import Ciphertexts
 from fedsift.data.state_files import State
 from fedsift.data.table import PartyTable
 from fedsift.errors import BadFrame, ColumnError, ParameterError
-from fedsift.methods.checks import check_row_count, check_setting
+from fedsift.methods.checks import check_row_count, check_setting, has_few_rows
 from fedsift.methods.interaction import fixed_point as fixed
 from fedsift.methods.interaction import measures, messages
 from fedsift.methods.interaction.messages import Params
@@ -51,13 +51,22 @@ def check_columns(table: PartyTable, measure: str) -> None:
 class FeatureOwner(Resumable, name="feature owner", signals=messages.OWNER_SIGNALS):
     """Owns columns; encrypts them for the cloud and learns which of its features were selected."""
 
-    def __init__(self, table: PartyTable, params: Params, checkpoints: Path | None = None) -> None:
+    def __init__(
+        self,
+        table: PartyTable,
+        params: Params,
+        checkpoints: Path | None = None,
+        smallest: int = 1,
+    ) -> None:
         self.keep_checkpoints(checkpoints, table.name, params, table)
         self._table = table
         self._params = params
         check_columns(table, params.measure)
         self._parts = measures.prepare(table.columns, params.measure)
-        constant = self._parts.constant
+        # Of the label owner: what marks single rows would read others' values in them.
+        leaning = _leaning(self._parts, smallest)
+        constant = self._parts.constant | leaning
+        self._n_leaning, self._smallest = int(leaning.sum()), smallest
         rng = secret_order(params.seed, table.name)
         # Constant columns tell nothing and stay at home; they are listed last.
         self._order = np.concatenate(
@@ -142,8 +151,15 @@ class FeatureOwner(Resumable, name="feature owner", signals=messages.OWNER_SIGNA
         names = [self._table.feature_names[i] for i in self._order]
         missing = sum(bool(column.missing.any()) for column in self._table.columns)
         remarks = []
-        if self._n_constant:
-            remarks.append(f"{self._table.name}: {self._n_constant} constant features come last.")
+        n_constant = self._n_constant - self._n_leaning
+        if n_constant:
+            remarks.append(f"{self._table.name}: {n_constant} constant features come last.")
+        if self._n_leaning:
+            remarks.append(
+                f"{self._table.name}: {self._n_leaning} features take no part and come last: one "
+                f"row carries more than a share of 1/{self._smallest} of their variance "
+                "(min_class_size). Cap extreme values to use them."
+            )
         if missing:
             as_what = "below" if measures.is_binary(self._params.measure) else "as"
             remarks.append(
@@ -475,6 +491,12 @@ def secret_order(seed: int | None, name: str) -> np.random.Generator:
     if seed is None:
         return np.random.default_rng(secrets.randbits(128))
     return np.random.default_rng([seed, *name.encode()])
+
+
+def _leaning(parts: measures.Parts, smallest: int) -> npt.NDArray[np.bool_]:
+    """Features of which fewer than ``smallest`` rows share the variance of some part."""
+    few = [has_few_rows(part, smallest) for part in parts.values.T]
+    return np.asarray(np.bincount(parts.feature, few, parts.n_features) > 0)
 
 
 def _unknown_feature(n_features: int) -> ParameterError:

@@ -12,12 +12,18 @@ from fedsift.crypto.products.plan import PRIME_BITS, plan_products
 from fedsift.data.federation import local_only
 from fedsift.errors import ParameterError
 from fedsift.methods.base import MethodSelector, number_or_auto, params_of
-from fedsift.methods.checks import ResultNeeds, check_own_column, check_sizes, targets_here
-from fedsift.methods.execution import build_result, history_of, name_ranking, refuse_too_much
+from fedsift.methods.checks import ResultNeeds, check_sizes, class_minimum, targets_here
+from fedsift.methods.execution import (
+    build_result,
+    history_of,
+    name_ranking,
+    policies_for,
+    refuse_too_much,
+)
 from fedsift.methods.interaction import METHOD
 from fedsift.methods.interaction import label_owner as interaction
 from fedsift.methods.interaction.fixed_point import scales_of
-from fedsift.methods.interaction.measures import ORACLES, SECURE, is_binary, prepare
+from fedsift.methods.interaction.measures import ORACLES, SECURE, is_binary
 from fedsift.methods.interaction.messages import Params, messages_used
 from fedsift.methods.interaction.parties import check_columns
 from fedsift.methods.interaction.ranking import classes_of
@@ -61,7 +67,7 @@ class InteractionSelector(MethodSelector, method=METHOD):
     >>> X, y = load_wine(return_X_y=True)
     >>> selector = InteractionSelector(n_features_to_select=2, random_state=0).fit(X, y)
     >>> selector.get_support(indices=True)
-    array([6, 9])
+    array([ 6, 12])
     """
 
     def __init__(
@@ -128,6 +134,7 @@ class InteractionSelector(MethodSelector, method=METHOD):
             scheme=self._scheme(),
             seed=private_seed(self._seed(), simulated=simulated),
         )
+        policies = policies_for(self.policy, (*federation.parties, interaction.CLOUD))
         nodes = interaction.build_nodes(
             federation.tables,
             federation.label_holder,
@@ -135,21 +142,17 @@ class InteractionSelector(MethodSelector, method=METHOD):
             federation.n_rows,
             params,
             self._checkpoints(),
+            class_minimum(policies, federation),
         )
         used = messages_used(params, federation.n_features)
         notes = self._notes(params, federation)
         return self._prepared(federation, params, interaction.PROTOCOL, nodes, used, notes=notes)
 
     def _check_labels(self, prepared, smallest):
-        """Numbers are cut into classes first; columns beside the labels mark no rows either."""
-        federation = prepared.federation
-        for target in targets_here(federation):
+        """Numbers are cut into classes first."""
+        for target in targets_here(prepared.federation):
             codes = classes_of(target, prepared.params.target_bins)
             check_sizes(np.bincount(codes), smallest)
-            own = federation.tables.get(federation.label_holder)
-            for column in own.columns if own is not None else ():
-                for part in prepare([column], self.measure).values.T:
-                    check_own_column(column.name, part, smallest)
 
     def _asked(self, setting):
         return ResultNeeds(order=True, operations=True)

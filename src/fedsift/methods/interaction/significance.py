@@ -45,7 +45,7 @@ def of_shares(
     Examples
     --------
     >>> of_shares([0.1, 0.1], 60, 3, [1, 2]).round(3).tolist()
-    [0.05, 0.208]
+    [0.05, 0.207]
     """
     opened = np.asarray(shares, dtype=np.float64)
     parts = np.broadcast_to(np.asarray(n_parts, dtype=np.float64), opened.shape)

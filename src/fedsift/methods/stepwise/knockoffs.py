@@ -218,7 +218,7 @@ def kept_at(differences: npt.ArrayLike, rate: float) -> Flags:
     Examples
     --------
     >>> kept_at([9, 8, 7, 6, 5, -1, 0.5, 4, 3, 2, 1.5], 0.2).tolist()[:7]
-    [True, True, True, True, True, False, False]
+    [True, True, True, True, True, False, True]
     """
     found = np.asarray(differences, dtype=np.float64)
     for threshold in np.unique(np.abs(found[found != 0])):

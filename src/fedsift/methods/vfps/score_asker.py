@@ -141,7 +141,9 @@ class ScoreAsker(ResumableDriver):
                     )
                 )
         values = np.array(scores)
-        await net.tell("aggregator", messages.LeaderScores(PublicArray.of(values)))
+        # Without a row of the query's label a list says nothing, of any group.
+        told = np.nan_to_num(values, nan=0.0)
+        await net.tell("aggregator", messages.LeaderScores(PublicArray.of(told)))
         return estimate(values[~np.isnan(values)])
 
     def _marks(self, number: int) -> tuple[Integers, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
