@@ -64,7 +64,14 @@ FEDSDG = {
 PLAIN = {"min_security_bits": 0}
 OPEN = PLAIN | {"may_reveal": ["basic", "training", "paper-training", "common-ids"]}
 N_TESTS = 9
-VFPS = {"n_participants": 1, "n_queries": 20, "strategy": "shapley", "batching": False}
+VFPS = {
+    "n_participants": 1,
+    "n_queries": 20,
+    "strategy": "shapley",
+    "design": "shared",
+    "keep_own": False,
+    "batching": False,
+}
 FPSO = {"n_particles": 6, "n_iterations": 3, "n_rounds": 30}
 
 LATE_SECONDS = 60.0
