@@ -14,7 +14,7 @@ from fedsift.costs.rates import TYPICAL
 
 def test_jobs_over_all_methods_of_the_papers():
     assert {"costs", "dp"} <= set(SUITES)
-    assert len(costs.JOBS) >= 10
+    assert len(costs.JOBS) == 11
     assert {job["method"] for job in costs.JOBS} == {
         "dcfs",
         "fedsdg",
